@@ -1,0 +1,59 @@
+"""specdec_lab: learn, teach and measure speculative decoding.
+
+The public names are imported on first use, so that `import specdec_lab` loads neither torch nor transformers.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "autoregressive_decode": "decoding.greedy",
+    "speculative_decode": "decoding.greedy",
+    "speculative_rounds": "decoding.greedy",
+    "ModelDrafter": "decoding.drafters",
+    "Proposal": "decoding.drafters",
+    "Round": "decoding.rounds",
+    "Trace": "decoding.rounds",
+    "benchmark_decoding": "measure.benchmark",
+    "estimate_alpha": "measure.theory",
+    "load_pair": "models.pairs",
+    "Pair": "models.pairs",
+}
+__all__ = [
+    "ModelDrafter",
+    "Pair",
+    "Proposal",
+    "Round",
+    "Trace",
+    "__version__",
+    "autoregressive_decode",
+    "benchmark_decoding",
+    "estimate_alpha",
+    "load_pair",
+    "speculative_decode",
+    "speculative_rounds",
+]
+
+if TYPE_CHECKING:
+    from .decoding.drafters import ModelDrafter, Proposal
+    from .decoding.greedy import autoregressive_decode, speculative_decode, speculative_rounds
+    from .decoding.rounds import Round, Trace
+    from .measure.benchmark import benchmark_decoding
+    from .measure.theory import estimate_alpha
+    from .models.pairs import Pair, load_pair
+
+
+def __getattr__(name: str):
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

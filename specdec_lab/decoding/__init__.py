@@ -1,0 +1,1 @@
+"""How tokens are produced: session, loop, greedy rule, drafters, chance, rounds and traces."""

@@ -1,0 +1,132 @@
+"""Who guesses: the drafter interface and the draft model as a drafter.
+
+A drafter proposes tokens; it never decides what is accepted, and it may be wrong in any way it likes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from specdec_lab.models.protocol import context_length, vocabulary_size
+
+from .chance import Chance
+from .session import Session
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a drafter offers in one round.
+
+    Attributes:
+        tokens: drafted ids, at most as many as were asked for.
+        parents: index of the token before each, -1 for the confirmed sequence; None is a chain.
+        probabilities: q for each token, (tokens, vocab), the very distributions that were sampled from;
+            None is a point mass (a deterministic guess).
+    """
+
+    tokens: tuple[int, ...] = ()
+    parents: tuple[int, ...] | None = None
+    probabilities: Any = None
+
+    def cut(self, count: int) -> Proposal:
+        """The first `count` tokens of a chain."""
+        if count >= len(self.tokens):
+            return self
+        kept = None if self.probabilities is None else self.probabilities[:count]
+        return Proposal(self.tokens[:count], None, kept)
+
+
+class Drafter(Protocol):
+    """Anything that can guess. Optional attribute: `cache_length`, confirmed positions in its own cache."""
+
+    def start(self, prompt: list[int]) -> None:
+        """A new run begins; forget the last one."""
+
+    def propose(self, sequence: list[int], limit: int, chance: Chance) -> Proposal:
+        """Up to `limit` guesses (1 or more are asked for) of what follows `sequence`."""
+
+    def commit(self, sequence: list[int], hidden: Any = None) -> None:
+        """`sequence` is now confirmed; roll back whatever assumed otherwise."""
+
+
+class NoDrafter:
+    """Proposes nothing: plain decoding is speculative decoding without a draft."""
+
+    def start(self, prompt: list[int]) -> None:
+        pass
+
+    def propose(self, sequence: list[int], limit: int, chance: Chance) -> Proposal:
+        return Proposal()
+
+    def commit(self, sequence: list[int], hidden: Any = None) -> None:
+        pass
+
+
+class ModelDrafter:
+    """A draft model: one pass a token, its own cache, greedy. Taught in notebook 03.
+
+    Committed tokens stay pending and ride on the next pass: after a full acceptance that pass is fed
+    `[last draft, bonus]`, so catching up costs nothing.
+
+    Args:
+        draft_model: anything that `as_model` takes.
+        end_tokens: drafting stops behind one of these.
+        vocabulary: ids from here on are never proposed: the target does not have them.
+
+    Example:
+        >>> drafter = ModelDrafter(pair.draft)  # doctest: +SKIP
+        >>> for round in speculative_rounds(
+        ...     pair.target, drafter, ids, max_new_tokens=32, gamma=4, eos_token_id=None
+        ... ):
+        ...     ...  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, draft_model: Any, *, end_tokens: frozenset[int] = frozenset(), vocabulary: int | None = None
+    ) -> None:
+        self._session = Session(draft_model, "draft_model")
+        self._end_tokens = end_tokens
+        self._vocabulary = vocabulary
+        self._context = context_length(self._session.model)
+        self._readable = vocabulary_size(self._session.model)
+        self._blind = False
+
+    @property
+    def cache_length(self) -> int:
+        """Positions in the draft's cache."""
+        return self._session.length
+
+    def start(self, prompt: list[int]) -> None:
+        """Begin a run with an empty cache."""
+        self._session = Session(self._session.model)
+        self._blind = False
+
+    def propose(self, sequence: list[int], limit: int, chance: Chance) -> Proposal:
+        """The draft's greedy continuation: fewer than `limit` tokens at an end token or the end of its context,
+        none once the sequence holds an id that the draft cannot read."""
+        pending = sequence[self._session.length :]
+        if self._readable is not None:
+            self._blind = self._blind or max(pending) >= self._readable
+        if self._context is not None:
+            limit = min(limit, self._context - len(sequence) + 1)
+        tokens: list[int] = []
+        while not self._blind and len(tokens) < limit:
+            row = self._session.feed(pending, rows=1)[0]
+            token = int(row[: self._vocabulary].argmax())
+            tokens.append(token)
+            if token in self._end_tokens:
+                break
+            pending = [token]
+        return Proposal(tuple(tokens))
+
+    def commit(self, sequence: list[int], hidden: Any = None) -> None:
+        """Drop the rejected drafts from the cache; the last token of `sequence` is pending."""
+        self._session.roll_back(len(sequence) - 1)
+
+
+def as_drafter(drafter: Any, end_tokens: frozenset[int], vocabulary: int | None) -> Drafter:
+    """`drafter` itself if it can propose, else a `ModelDrafter` around it."""
+    if callable(getattr(drafter, "propose", None)):
+        return drafter
+    return ModelDrafter(drafter, end_tokens=end_tokens, vocabulary=vocabulary)

@@ -1,0 +1,116 @@
+"""The one loop: draft, verify, commit, roll back. Every decoder of this package runs through it.
+
+It knows no acceptance rule (it is given one) and no way to guess (it is given a drafter). Plain decoding
+is the same loop with a drafter that never guesses.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+
+from .chance import Chance
+from .checks import check_count
+from .drafters import Drafter, Proposal
+from .rounds import BONUS, CORRECTION, END, PLAIN, Round
+from .session import Session
+
+# A rule looks at a proposal of k tokens and the k + 1 rows of the target's logits (row i scores the token
+# after node i - 1) and returns the accepted path (indices into the tokens) and the target's own next token.
+Rule = Callable[[Proposal, torch.Tensor, Chance], tuple[Sequence[int], int]]
+# Gamma may change from round to round: it is then asked with the rounds so far.
+Gamma = int | Callable[[Sequence[Round]], int]
+
+
+def run_rounds(
+    target: Session,
+    drafter: Drafter,
+    prompt: list[int],
+    *,
+    max_new_tokens: int,
+    gamma: Gamma,
+    end_tokens: frozenset[int],
+    rule: Rule,
+    chance: Chance,
+    vocabulary: int | None,
+) -> Iterator[Round]:
+    """Yield one `Round` after another until an end token or `max_new_tokens`. Input is checked by callers.
+
+    Invariant at every yield: the target's cache holds `len(sequence) - 1` positions. The last token has been
+    chosen but not fed; it is *pending* and rides on the next pass, as the whole prompt rides on the first.
+    """
+    sequence, wanted = list(prompt), max_new_tokens
+    rounds: list[Round] = []
+    drafter.start(list(prompt))
+    while wanted:
+        target_before, draft_before = target.length, getattr(drafter, "cache_length", None)
+
+        # draft: a guess whose acceptance could not save a target pass is never made
+        started = time.perf_counter()
+        most = check_count(gamma(rounds), "gamma", least=0) if callable(gamma) else gamma
+        limit = min(most, wanted - 1)
+        proposal = drafter.propose(sequence, limit, chance) if limit > 0 else Proposal()
+        proposal = _usable(proposal, limit, end_tokens, vocabulary, drafter)
+        drafted_at = time.perf_counter()
+
+        # verify: one pass over everything pending and all guesses, one row more than there are guesses
+        logits = target.feed([*sequence[target.length :], *proposal.tokens], rows=len(proposal.tokens) + 1)
+        vocabulary = logits.shape[-1]
+        path, own = rule(proposal, logits, chance)
+        verified_at = time.perf_counter()
+
+        # commit: the accepted path, then the target's own token; nothing follows an end token
+        emitted = [proposal.tokens[i] for i in path]
+        if emitted and emitted[-1] in end_tokens:
+            outcome = END
+        else:
+            outcome = (
+                PLAIN if not proposal.tokens else BONUS if len(path) == len(proposal.tokens) else CORRECTION
+            )
+            emitted.append(own)
+        sequence += emitted
+        wanted = 0 if emitted[-1] in end_tokens else wanted - len(emitted)
+
+        # roll back: both caches keep what is confirmed, short of the token that is still pending
+        target.roll_back(len(sequence) - 1)
+        drafter.commit(sequence)
+
+        rounds.append(
+            Round(
+                drafted=proposal.tokens,
+                parents=tuple(range(-1, len(proposal.tokens) - 1)),
+                accepted=tuple(path),
+                emitted=tuple(emitted),
+                outcome=outcome,
+                target_cache_before=target_before,
+                target_cache_after=target.length,
+                draft_cache_before=draft_before,
+                draft_cache_after=getattr(drafter, "cache_length", None),
+                seconds_drafting=drafted_at - started,
+                seconds_verifying=verified_at - drafted_at,
+            )
+        )
+        yield rounds[-1]
+
+
+def _usable(
+    proposal: Proposal, limit: int, end_tokens: frozenset[int], vocabulary: int | None, drafter: Drafter
+) -> Proposal:
+    """The part of a proposal that can count: ids that the target has, nothing behind an end token."""
+    tokens = proposal.tokens
+    if len(tokens) > max(limit, 0):
+        raise ValueError(
+            f"{type(drafter).__name__}.propose returned {len(tokens)} tokens, at most {limit} were asked for"
+        )
+    if proposal.parents is not None and tuple(proposal.parents) != tuple(range(-1, len(tokens) - 1)):
+        raise ValueError(
+            f"{type(drafter).__name__} proposed a tree; only chains can be verified, parents -1, 0, 1, …"
+        )
+    for i, token in enumerate(tokens):
+        if token < 0 or (vocabulary is not None and token >= vocabulary):
+            return proposal.cut(i)
+        if token in end_tokens:
+            return proposal.cut(i + 1)
+    return proposal

@@ -1,0 +1,158 @@
+"""Rounds and traces: the record of a speculative run, as data. Works without torch.
+
+A `Round` is what one draft-verify-commit-roll-back did; a `Trace` is a prompt and its rounds, and the one
+place where acceptance is counted. Neither decides anything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+
+SCHEMA_VERSION = 1
+
+ACCEPTED, CORRECTION, BONUS, PLAIN = "accepted", "correction", "bonus", "plain"
+END = "end"
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round. Taught in notebook 03.
+
+    Attributes:
+        drafted: the tokens that the target verified.
+        parents: for each drafted token the index of the one before it, -1 for the confirmed sequence.
+            A chain is (-1, 0, 1, …).
+        accepted: indices into `drafted` of the accepted path, in order.
+        emitted: tokens added to the sequence: the accepted ones, then at most one of the target's own.
+        outcome: "correction" (the target's token in place of the first rejected draft), "bonus" (an extra
+            token after a full acceptance), "end" (an accepted draft was an end token, so the target adds
+            nothing), "plain" (nothing was drafted; one ordinary token of the target).
+        target_cache_before, target_cache_after: confirmed positions in the target's cache; after the
+            roll-back always one less than the sequence.
+        draft_cache_before, draft_cache_after: the same for the drafter, None where it has no cache.
+        seconds_drafting, seconds_verifying: wall time of `propose`, and of the target's pass including
+            reading its answer.
+    """
+
+    drafted: tuple[int, ...]
+    parents: tuple[int, ...]
+    accepted: tuple[int, ...]
+    emitted: tuple[int, ...]
+    outcome: str
+    target_cache_before: int
+    target_cache_after: int
+    draft_cache_before: int | None
+    draft_cache_after: int | None
+    seconds_drafting: float
+    seconds_verifying: float
+
+    @property
+    def rejected(self) -> int:
+        """1 if a drafted token was judged and refused, else 0; tokens behind it were never judged."""
+        return int(self.outcome == CORRECTION)
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """For each emitted token: "accepted", "correction", "bonus" or "plain".
+
+        >>> Round((5, 6), (-1, 0), (0,), (5, 9), "correction", 3, 5, 3, 5, 0.0, 0.0).origins
+        ('accepted', 'correction')
+        """
+        own = len(self.emitted) - len(self.accepted)
+        return (ACCEPTED,) * len(self.accepted) + (self.outcome,) * own
+
+    def to_dict(self) -> dict:
+        """Plain JSON values, with the schema version."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, data: dict) -> Round:
+        """The inverse of `to_dict`. Raises `ValueError` on a missing field or another schema version."""
+        check_schema(data, "round")
+        names = [field.name for field in fields(cls)]
+        missing = [name for name in names if name not in data]
+        if missing:
+            raise ValueError(f"round record lacks {', '.join(missing)}")
+        return cls(**{n: tuple(data[n]) if isinstance(data[n], list) else data[n] for n in names})
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A prompt and the rounds that continued it; counts acceptance in the words of the course."""
+
+    prompt: tuple[int, ...]
+    rounds: tuple[Round, ...]
+
+    @classmethod
+    def of(cls, prompt: Iterable[int], rounds: Iterable[Round]) -> Trace:
+        """Collect a prompt and an iterator of rounds."""
+        return cls(tuple(prompt), tuple(rounds))
+
+    @property
+    def new_tokens(self) -> list[int]:
+        """The tokens produced, without the prompt."""
+        return [token for item in self.rounds for token in item.emitted]
+
+    @property
+    def sequence(self) -> list[int]:
+        """The prompt followed by the new tokens."""
+        return [*self.prompt, *self.new_tokens]
+
+    @property
+    def origins(self) -> list[str]:
+        """One origin per new token, as `Round.origins`."""
+        return [origin for item in self.rounds for origin in item.origins]
+
+    @property
+    def drafted(self) -> int:
+        """Drafted tokens that were verified."""
+        return sum(len(item.drafted) for item in self.rounds)
+
+    @property
+    def accepted(self) -> int:
+        """Drafted tokens that the target agreed with."""
+        return sum(len(item.accepted) for item in self.rounds)
+
+    @property
+    def rejected(self) -> int:
+        """Drafted tokens that were judged and refused (at most one a round)."""
+        return sum(item.rejected for item in self.rounds)
+
+    @property
+    def acceptance_rate(self) -> float:
+        """accepted ÷ drafted; 0.0 when nothing was drafted. Not α: see `alpha`."""
+        return self.accepted / self.drafted if self.drafted else 0.0
+
+    @property
+    def alpha(self) -> float:
+        """Chance that a drafted token is accepted given that all before it were (`estimate_alpha`)."""
+        from specdec_lab.measure.theory import estimate_alpha
+
+        return estimate_alpha(self.accepted, self.rejected)
+
+    @property
+    def tokens_per_round(self) -> float:
+        """τ: new tokens ÷ rounds; NaN without rounds."""
+        return len(self.new_tokens) / len(self.rounds) if self.rounds else float("nan")
+
+    def to_json(self) -> str:
+        """The whole trace as JSON, with the schema version."""
+        rounds = [asdict(item) for item in self.rounds]
+        return json.dumps({"schema_version": SCHEMA_VERSION, "prompt": list(self.prompt), "rounds": rounds})
+
+    @classmethod
+    def from_json(cls, text: str) -> Trace:
+        """The inverse of `to_json`. Raises `ValueError` on another schema version or a missing field."""
+        data = json.loads(text)
+        check_schema(data, "trace")
+        rounds = ({"schema_version": SCHEMA_VERSION, **item} for item in data["rounds"])
+        return cls.of(data["prompt"], (Round.from_dict(item) for item in rounds))
+
+
+def check_schema(data: dict, kind: str) -> None:
+    """`ValueError` unless the record is of the schema version that this package writes."""
+    version = data.get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise ValueError(f"{kind} has schema_version {version!r}; this package reads {SCHEMA_VERSION}")

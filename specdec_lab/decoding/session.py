@@ -1,0 +1,108 @@
+"""A model, its cache, and how much it has seen: feed what is new, get the rows needed, roll back.
+
+It runs one pass at a time in eval mode under `inference_mode`, both entered per pass and left as found
+(karpathy/nanoGPT PR 240). It does not decide what to feed or where to cut.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from specdec_lab.models.protocol import (
+    Model,
+    as_model,
+    keeps_logits,
+    model_device,
+    model_name,
+    torch_modules,
+)
+
+
+class Session:
+    """One decoding session of one model. Taught in notebooks 02 and 04.
+
+    Attributes:
+        length: confirmed-or-speculative positions in the cache, as fed and cut by this session.
+        passes, fed_tokens: how often the model ran, and over how many tokens in all.
+    """
+
+    def __init__(self, model: Any, argument: str = "model") -> None:
+        self.model: Model = as_model(model, argument)
+        self.length = 0
+        self.passes = 0
+        self.fed_tokens = 0
+        self._cache = None
+        self._device = model_device(self.model)
+        self._keeps_logits = keeps_logits(self.model)
+        self._modules = torch_modules(self.model)
+        self._exposes_length = True
+
+    def feed(self, tokens: list[int], rows: int) -> torch.Tensor:
+        """Run the model over `tokens`, which follow what it has seen; logits of the last `rows`, (rows, vocab)."""
+        ids = torch.tensor([tokens], dtype=torch.long, device=self._device)
+        more = {"logits_to_keep": rows} if self._keeps_logits else {}
+        training = [module for module in self._modules if module.training]
+        try:
+            for module in training:
+                module.training = False
+            with torch.inference_mode():
+                output = self.model.forward(ids, use_cache=True, past_key_values=self._cache, **more)
+                logits = output.logits[0, -rows:]
+        finally:
+            for module in training:
+                module.training = True
+        if output.logits.dim() != 3 or output.logits.shape[0] != 1 or len(logits) != rows:
+            raise ValueError(
+                f"{model_name(self.model)}.forward must return logits (1, {len(tokens)}, vocab) for {len(tokens)} "
+                f"tokens, got shape {tuple(output.logits.shape)}"
+            )
+        self._cache = output.past_key_values
+        self.length += len(tokens)
+        self.passes += 1
+        self.fed_tokens += len(tokens)
+        self._check_length("after a pass over new tokens")
+        return logits
+
+    def roll_back(self, valid_length: int) -> None:
+        """Cut the cache to its first `valid_length` positions; nothing happens where it is not longer.
+
+        Raises `RuntimeError`, naming the model, where the cache says that the cut did not take.
+        """
+        if valid_length >= self.length:
+            return
+        with torch.inference_mode():
+            cut = self.model.truncate_cache(self._cache, valid_length)
+        if cut is not None:
+            self._cache = cut
+        self.length = valid_length
+        self._check_length("after truncate_cache")
+
+    def _check_length(self, when: str) -> None:
+        if not self._exposes_length:
+            return
+        held = exposed_length(self._cache)
+        if held == self.length:
+            return
+        if held is None:
+            self._exposes_length = False
+            return
+        raise RuntimeError(
+            f"the cache of {model_name(self.model)} holds {held} positions {when}, {self.length} were expected: "
+            "it cannot be rolled back exactly, so this model cannot be decoded speculatively"
+        )
+
+
+def exposed_length(cache: Any) -> int | None:
+    """How many positions a cache says that it holds, or None if it is opaque.
+
+    Read from `get_seq_length()`, a `length` attribute, or the size of a list of token ids.
+    """
+    ask = getattr(cache, "get_seq_length", None)
+    length = ask() if callable(ask) else getattr(cache, "length", None)
+    if isinstance(length, int) and not isinstance(length, bool):
+        return length
+    if isinstance(cache, list) and (not cache or isinstance(cache[0], int)):
+        return len(cache)
+    return None

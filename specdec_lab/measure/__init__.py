@@ -1,0 +1,1 @@
+"""What it costs and why: theory (no torch) and the benchmark."""

@@ -1,0 +1,138 @@
+"""Models whose next token is a plain function of everything before it. For tests, lessons and experiments.
+
+The cache *is* the list of tokens seen, so a hole, a stale or a repeated entry changes the answer at once,
+and every call is written down. Nothing here is trained and nothing is random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import torch
+
+# A rule maps the prefix to the next token, or to a full row of logits.
+NextToken = Callable[[Sequence[int]], int | Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One audited call: `kind` is "forward" or "truncate"; cache lengths before and after; tokens fed."""
+
+    kind: str
+    before: int
+    after: int
+    tokens: tuple[int, ...] = ()
+
+
+class ScriptedModel:
+    """A model that follows a rule. The cache is the plain list of tokens it holds, changed in place.
+
+    Args:
+        rule: prefix → next token, or → a row of `vocab_size` logits.
+        vocab_size: ids are 0…vocab_size - 1; other ids raise `IndexError`, as an embedding would.
+        max_position_embeddings: how many positions the model has, or None.
+
+    Attributes:
+        calls: every `forward` and `truncate_cache`, in order.
+
+    Example:
+        >>> model = ScriptedModel(last_token(step=1, vocab_size=10), vocab_size=10)
+        >>> out = model.forward(torch.tensor([[3, 4]]))
+        >>> out.logits.argmax(-1).tolist(), out.past_key_values
+        ([[4, 5]], [3, 4])
+    """
+
+    def __init__(self, rule: NextToken, vocab_size: int, max_position_embeddings: int | None = None) -> None:
+        self.rule = rule
+        self.vocab_size = vocab_size
+        self.max_position_embeddings = max_position_embeddings
+        self.calls: list[Call] = []
+
+    @property
+    def passes(self) -> int:
+        """How often `forward` ran."""
+        return sum(call.kind == "forward" for call in self.calls)
+
+    @property
+    def fed_tokens(self) -> int:
+        """Over how many tokens in all."""
+        return sum(len(call.tokens) for call in self.calls if call.kind == "forward")
+
+    def forward(
+        self, input_ids: torch.Tensor, use_cache: bool = True, past_key_values: list[int] | None = None
+    ):
+        """(1, n) ids → logits (1, n, vocab) and the cache, grown by n."""
+        if input_ids.dim() != 2 or input_ids.shape[0] != 1 or input_ids.shape[1] == 0:
+            raise ValueError(f"input_ids must have shape (1, n) with n ≥ 1, got {tuple(input_ids.shape)}")
+        cache = [] if past_key_values is None else past_key_values
+        tokens, before = input_ids[0].tolist(), len(cache)
+        if self.max_position_embeddings is not None and before + len(tokens) > self.max_position_embeddings:
+            raise IndexError(f"position {before + len(tokens) - 1} of {self.max_position_embeddings}")
+        rows = []
+        for token in tokens:
+            if not 0 <= token < self.vocab_size:
+                raise IndexError(f"token {token} is not in the vocabulary of {self.vocab_size}")
+            cache.append(token)
+            rows.append(self._logits(self.rule(cache)))
+        self.calls.append(Call("forward", before, len(cache), tuple(tokens)))
+        return SimpleNamespace(logits=torch.tensor([rows]), past_key_values=cache if use_cache else None)
+
+    def truncate_cache(self, past_key_values: list[int], valid_length: int) -> None:
+        """Forget every entry from `valid_length` on, in place; `ValueError` outside 0…length."""
+        before = len(past_key_values)
+        if not 0 <= valid_length <= before:
+            raise ValueError(f"valid_length must be between 0 and {before}, got {valid_length}")
+        del past_key_values[valid_length:]
+        self.calls.append(Call("truncate", before, valid_length))
+
+    def _logits(self, answer: int | Sequence[float]) -> list[float]:
+        if isinstance(answer, int):
+            row = [0.0] * self.vocab_size
+            row[answer] = 10.0
+            return row
+        if len(answer) != self.vocab_size:
+            raise ValueError(f"the rule must return {self.vocab_size} logits, got {len(answer)}")
+        return list(answer)
+
+
+def hash_of_prefix(vocab_size: int, seed: int = 0) -> NextToken:
+    """A next token that depends on every token before it, so that any wrong cache entry shows.
+
+    >>> rule = hash_of_prefix(100)
+    >>> rule([1, 2, 3]) == rule([1, 2, 3]), rule([1, 2, 3]) == rule([1, 3, 2])
+    (True, False)
+    """
+
+    def rule(prefix: Sequence[int]) -> int:
+        state = 2166136261 + seed
+        for token in prefix:
+            state = ((state ^ (token + 1)) * 16777619 + 97) % 2**64
+        return (state >> 16) % vocab_size
+
+    return rule
+
+
+def last_token(step: int, vocab_size: int) -> NextToken:
+    """Counts up by `step` from the last token: a model that needs no context at all.
+
+    >>> last_token(step=2, vocab_size=10)([7, 9])
+    1
+    """
+    return lambda prefix: (prefix[-1] + step) % vocab_size
+
+
+def wrong_when(rule: NextToken, vocab_size: int, wrong: Callable[[int], bool]) -> NextToken:
+    """`rule`, but one off wherever `wrong(position of the predicted token)` says so: a draft that errs on cue.
+
+    >>> draft = wrong_when(last_token(1, 10), 10, wrong=lambda position: position == 2)
+    >>> draft([4]), draft([4, 5])  # predicts position 1 rightly and position 2 wrongly
+    (5, 7)
+    """
+
+    def altered(prefix: Sequence[int]) -> int:
+        answer = rule(prefix)
+        return (answer + 1) % vocab_size if wrong(len(prefix)) else answer
+
+    return altered

@@ -1,0 +1,111 @@
+"""A transformers decoder-only model behind the two methods of the protocol.
+
+It adapts any family whose cache can be cut by length, and refuses the others by name before a token
+is produced. It knows transformers' forward signature (looked up once per model) but not its cache
+API, which lives in `cache.py`, and it does not load anything: that is `pairs.py`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from types import SimpleNamespace
+
+import torch
+from transformers import PreTrainedModel
+
+from .cache import SlabCache, check_cache, cut_cache, select_rows, uncuttable_layers
+
+
+class TransformersAdapter:
+    """`forward` and `truncate_cache` over a transformers model, with a slab cache of its own.
+
+    Example:
+        >>> adapter = TransformersAdapter(model)  # doctest: +SKIP
+        >>> out = adapter.forward(torch.tensor([[1, 2, 3]]))  # doctest: +SKIP
+        >>> cache = adapter.truncate_cache(out.past_key_values, 2)  # doctest: +SKIP
+
+    Raises:
+        TypeError: the model is not a transformers model.
+        ValueError: encoder-decoder, recurrent or hybrid models, and models without a language-model
+            head: their state cannot be rolled back exactly. The message names the model type.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        if not isinstance(model, PreTrainedModel):
+            raise TypeError(f"TransformersAdapter takes a transformers model, got {type(model).__name__}")
+        refusal = why_refused(model)
+        if refusal:
+            raise ValueError(f"{type(model).__name__} (model type {model.config.model_type!r}) {refusal}")
+        self.model = model
+        config = model.config.get_text_config(decoder=True)
+        accepted = inspect.signature(type(model).forward).parameters
+        # transformers 5.24 renamed the keyword and the output field (the old ones warn, gone in 5.40)
+        self._cache_keyword = "cache" if "cache" in accepted else "past_key_values"
+        self._keeps_logits = "logits_to_keep" in accepted
+        self.vocab_size: int = model.get_input_embeddings().weight.shape[0]
+        self.max_position_embeddings: int | None = getattr(config, "max_position_embeddings", None)
+        self.name: str = config.model_type
+
+    @property
+    def device(self) -> torch.device:
+        """Where input ids have to be: the device of the input embedding (models may be sharded)."""
+        return self.model.get_input_embeddings().weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the weights."""
+        return self.model.dtype
+
+    def forward(
+        self, input_ids, use_cache: bool = True, past_key_values=None, logits_to_keep: int | None = None
+    ):
+        """One pass over new tokens.
+
+        Args:
+            input_ids: (1, n) ids on the model's device, the tokens that the cache does not hold yet.
+            use_cache: whether to keep keys and values; False needs `past_key_values` None.
+            past_key_values: what the last call returned, or None to start.
+            logits_to_keep: build logits for the last so many positions only. On a 49k vocabulary a
+                2048-token prompt would otherwise fill 400 MB with rows that nobody reads.
+
+        Returns:
+            An object with `.logits`, (1, n or fewer, vocab), and `.past_key_values`.
+        """
+        check_cache(past_key_values)
+        if use_cache and past_key_values is None:
+            past_key_values = SlabCache()
+        more = {"logits_to_keep": logits_to_keep} if logits_to_keep and self._keeps_logits else {}
+        more[self._cache_keyword] = past_key_values
+        output = self.model(input_ids=input_ids, use_cache=use_cache, **more)
+        return SimpleNamespace(logits=output.logits, past_key_values=past_key_values)
+
+    def truncate_cache(self, past_key_values, valid_length: int):
+        """Roll back, in place, to the first `valid_length` positions: 0 (none), some, or all of them.
+
+        Raises `ValueError` outside 0…length and `TypeError` for anything but a cache of `forward`.
+        """
+        return cut_cache(past_key_values, valid_length)
+
+    def select_cache(self, past_key_values, first: int, rows: list[int]):
+        """Keep positions 0…first-1 and then the given later ones, in place (trees of drafts)."""
+        return select_rows(past_key_values, first, rows)
+
+
+def why_refused(model: PreTrainedModel) -> str | None:
+    """Half a sentence saying why this model cannot be decoded exactly with roll-back, or None."""
+    if model.config.is_encoder_decoder:
+        return "is an encoder-decoder: its cross-attention cache cannot be cut by length; use a decoder-only model"
+    if getattr(model, "_is_stateful", False):
+        return "keeps a recurrent state, which cannot be rolled back to an earlier token; use an attention-only model"
+    if not model.can_generate() or model.get_output_embeddings() is None:
+        return "has no language-model head to generate with; load it with AutoModelForCausalLM"
+    if not getattr(model.config, "is_decoder", True) and model.config.model_type in (
+        "bert",
+        "roberta",
+        "electra",
+    ):
+        return "is loaded as an encoder; a causal mask is needed"
+    kind = uncuttable_layers(model.config.get_text_config(decoder=True))
+    if kind:
+        return f"has {kind} layers, whose cache cannot be cut by length; use an attention-only model"
+    return None

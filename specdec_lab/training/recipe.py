@@ -1,0 +1,60 @@
+"""The numbers of the recipe, in one place. Schedules count steps, never seconds.
+
+Changing any of them changes the weights; the card in `assets/tiny` records them all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+END_TOKEN = "<|endoftext|>"
+CORPUS_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
+CORPUS_URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Layers, width, feed-forward width and heads of one Llama-type model."""
+
+    layers: int
+    width: int
+    feed_forward: int
+    heads: int
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Optimiser steps of `tokens_per_step` tokens, linear warm-up, cosine down to a tenth."""
+
+    steps: int
+    peak_lr: float
+    warmup: int = 100
+    weight_decay: float = 0.1
+    tokens_per_step: int = 2048
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides the bundled weights."""
+
+    seed: int = 20261129
+    vocabulary: int = 512
+    context: int = 4096
+    speeches_per_group: int = 40
+    held_out_every: int = 20
+    target: Shape = Shape(layers=16, width=160, feed_forward=432, heads=5)
+    draft: Shape = Shape(layers=1, width=256, feed_forward=1024, heads=8)
+    weak: Shape = Shape(layers=1, width=128, feed_forward=352, heads=4)
+    target_schedule: Schedule = Schedule(steps=3800, peak_lr=2e-3)
+    draft_schedule: Schedule = Schedule(steps=7000, peak_lr=3e-3, weight_decay=0.02, tokens_per_step=4096)
+    weak_schedule: Schedule = Schedule(steps=500, peak_lr=4e-3)
+    # self-generated text: a corpus window, a sampled stretch to leave what was memorised, then greedy
+    windows: int = 16_000
+    held_out_windows: int = 500
+    window_tokens: int = 32
+    sampled_tokens: tuple[int, ...] = (0, 8, 24)
+    new_tokens: int = 144
+
+    def as_dict(self) -> dict:
+        """The recipe as plain JSON values, for the card."""
+        return asdict(self)
