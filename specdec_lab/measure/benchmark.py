@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import metadata
 from typing import Any
 
 import torch
@@ -24,6 +23,7 @@ from specdec_lab.decoding.rounds import Round, Trace
 from specdec_lab.models.protocol import as_model, model_device, torch_modules
 
 from .clock import read_clock
+from .environment import versions
 from .theory import estimate_alpha
 
 
@@ -141,17 +141,6 @@ def benchmark_decoding(
         machine=f"{platform.system()} {platform.machine()}",
     )
     return result
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that decide what is measured."""
-    found = {"python": platform.python_version()}
-    for package in ("specdec_lab", "torch", "transformers"):
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
 
 
 def _check_prompts(prompts: Any, target: Any, max_new_tokens: int) -> list[list[int]]:

@@ -1,0 +1,1 @@
+"""What people look at: token strips in the terminal."""

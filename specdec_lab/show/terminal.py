@@ -1,0 +1,83 @@
+"""A speculative run as plain text: one line a round, every token marked by where it came from.
+
+Marks carry the meaning and colours only repeat it. Works without torch and without colour; where the terminal
+cannot print the marks, ASCII ones stand in. It prints nothing itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from specdec_lab.decoding.rounds import ACCEPTED, BONUS, CORRECTION, PLAIN, Round, Trace
+
+
+@dataclass(frozen=True)
+class Style:
+    """Marks and, for each kind of token, an ANSI colour code ("" for none). Colours are from a
+    colour-blind safe set (Okabe-Ito: green, vermilion, blue)."""
+
+    marks: dict[str, str]
+    space: str
+    newline: str
+    colours: dict[str, str]
+
+    def paint(self, kind: str, text: str) -> str:
+        """`text` in the colour of `kind`."""
+        code = self.colours.get(kind, "")
+        return f"\x1b[{code}m{text}\x1b[0m" if code else text
+
+
+REJECTED = "rejected"
+_COLOURS = {
+    ACCEPTED: "38;5;36",
+    CORRECTION: "38;5;166",
+    BONUS: "38;5;32",
+    REJECTED: "9;38;5;245",
+}
+
+
+def style_for(encoding: str | None, colour: bool) -> Style:
+    """Unicode marks where `encoding` has them, ASCII ones elsewhere."""
+    unicode_marks = {ACCEPTED: "✓", CORRECTION: "→", BONUS: "+", PLAIN: "·", REJECTED: "✗"}
+    ascii_marks = {ACCEPTED: "=", CORRECTION: ">", BONUS: "+", PLAIN: ".", REJECTED: "x"}
+    try:
+        "".join([*unicode_marks.values(), "␣↵"]).encode(encoding or "ascii")
+        return Style(unicode_marks, "␣", "↵", _COLOURS if colour else {})
+    except (UnicodeEncodeError, LookupError):
+        return Style(ascii_marks, "_", "\\n", _COLOURS if colour else {})
+
+
+def legend(style: Style) -> str:
+    """One line that explains the marks."""
+    words = {
+        ACCEPTED: "accepted draft",
+        REJECTED: "rejected draft",
+        CORRECTION: "correction",
+        BONUS: "bonus",
+        PLAIN: "nothing drafted",
+    }
+    return "   ".join(style.paint(kind, style.marks[kind] + " " + word) for kind, word in words.items())
+
+
+def round_line(item: Round, decode: Callable[[list[int]], str], style: Style) -> str:
+    """The drafted tokens with their verdict, then the target's own token.
+
+    A chain's drafts behind the first rejected one were never judged; they are shown as rejected too.
+    """
+
+    def show(kind: str, token: int) -> str:
+        text = decode([token]).replace(" ", style.space).replace("\n", style.newline)
+        return style.paint(kind, style.marks[kind] + text)
+
+    parts = [show(ACCEPTED, item.drafted[i]) for i in item.accepted]
+    parts += [show(REJECTED, token) for i, token in enumerate(item.drafted) if i not in item.accepted]
+    parts += [show(item.outcome, token) for token in item.emitted[len(item.accepted) :]]
+    return "  ".join(parts)
+
+
+def token_strip(trace: Trace, decode: Callable[[list[int]], str], style: Style) -> str:
+    """One numbered line for each round."""
+    width = len(str(len(trace.rounds)))
+    lines = (f"{i:>{width}}  {round_line(item, decode, style)}" for i, item in enumerate(trace.rounds, 1))
+    return "\n".join(lines)
