@@ -99,9 +99,7 @@ def main() -> None:
 
     pair = load_pair(options.pair)
     prompts = pair.prompt_ids[: options.prompts]
-    plain = GenerationConfig(
-        max_new_tokens=new, min_new_tokens=new, do_sample=False, pad_token_id=0, eos_token_id=None
-    )
+    plain = GenerationConfig(max_new_tokens=new, do_sample=False, pad_token_id=0, eos_token_id=None)
     pair.draft.generation_config = GenerationConfig(
         num_assistant_tokens=gamma,
         num_assistant_tokens_schedule="constant",

@@ -51,10 +51,9 @@ def examine() -> list[Finding]:
 
 
 def _python() -> Finding:
-    version = platform.python_version()
-    if sys.version_info < (3, 11):
-        return Finding(WRONG, "Python", f"Python {version} is too old.", "Install Python 3.11 or newer.")
-    return Finding(OK, "Python", f"Python {version} on {platform.system()} {platform.machine()}.")
+    return Finding(
+        OK, "Python", f"Python {platform.python_version()} on {platform.system()} {platform.machine()}."
+    )
 
 
 def _torch() -> Finding:

@@ -68,7 +68,7 @@ class SlabLayer(DynamicLayer):
         return self.length
 
     def get_mask_sizes(self, query_length, *args) -> tuple[int, int]:
-        if not isinstance(query_length, int):  # transformers < 5.6 hands over the positions themselves
+        if not isinstance(query_length, int):  # early 5.x versions hand over the positions themselves
             query_length = query_length.shape[0]
         return self.length + query_length, 0
 

@@ -53,7 +53,7 @@ class Recipe:
     held_out_windows: int = 500
     window_tokens: int = 32
     sampled_tokens: tuple[int, ...] = (0, 8, 24)
-    new_tokens: int = 144
+    new_tokens: int = 128
 
     def as_dict(self) -> dict:
         """The recipe as plain JSON values, for the card."""
