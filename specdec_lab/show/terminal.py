@@ -28,19 +28,20 @@ class Style:
         return f"\x1b[{code}m{text}\x1b[0m" if code else text
 
 
-REJECTED = "rejected"
+REJECTED, UNJUDGED = "rejected", "unjudged"
 _COLOURS = {
     ACCEPTED: "38;5;36",
     CORRECTION: "38;5;166",
     BONUS: "38;5;32",
     REJECTED: "9;38;5;245",
+    UNJUDGED: "9;38;5;245",
 }
 
 
 def style_for(encoding: str | None, colour: bool) -> Style:
     """Unicode marks where `encoding` has them, ASCII ones elsewhere."""
-    unicode_marks = {ACCEPTED: "✓", CORRECTION: "→", BONUS: "+", PLAIN: "·", REJECTED: "✗"}
-    ascii_marks = {ACCEPTED: "=", CORRECTION: ">", BONUS: "+", PLAIN: ".", REJECTED: "x"}
+    unicode_marks = {ACCEPTED: "✓", CORRECTION: "→", BONUS: "+", PLAIN: "·", REJECTED: "✗", UNJUDGED: "◦"}
+    ascii_marks = {ACCEPTED: "=", CORRECTION: ">", BONUS: "+", PLAIN: ".", REJECTED: "x", UNJUDGED: "~"}
     try:
         "".join([*unicode_marks.values(), "␣↵"]).encode(encoding or "ascii")
         return Style(unicode_marks, "␣", "↵", _COLOURS if colour else {})
@@ -53,6 +54,7 @@ def legend(style: Style) -> str:
     words = {
         ACCEPTED: "accepted draft",
         REJECTED: "rejected draft",
+        UNJUDGED: "never judged",
         CORRECTION: "correction",
         BONUS: "bonus",
         PLAIN: "nothing drafted",
@@ -63,7 +65,7 @@ def legend(style: Style) -> str:
 def round_line(item: Round, decode: Callable[[list[int]], str], style: Style) -> str:
     """The drafted tokens with their verdict, then the target's own token.
 
-    A chain's drafts behind the first rejected one were never judged; they are shown as rejected too.
+    Only the first rejected draft was judged; what a chain drafted behind it never was.
     """
 
     def show(kind: str, token: int) -> str:
@@ -71,7 +73,8 @@ def round_line(item: Round, decode: Callable[[list[int]], str], style: Style) ->
         return style.paint(kind, style.marks[kind] + text)
 
     parts = [show(ACCEPTED, item.drafted[i]) for i in item.accepted]
-    parts += [show(REJECTED, token) for i, token in enumerate(item.drafted) if i not in item.accepted]
+    refused = item.drafted[len(item.accepted) :]
+    parts += [show(UNJUDGED if i else REJECTED, token) for i, token in enumerate(refused)]
     parts += [show(item.outcome, token) for token in item.emitted[len(item.accepted) :]]
     return "  ".join(parts)
 

@@ -32,10 +32,10 @@ def build(shape: Shape, recipe: Recipe, seed_offset: int) -> LlamaForCausalLM:
 
 
 def learning_rate(step: int, schedule: Schedule) -> float:
-    """Linear warm-up, then cosine from the peak to a tenth of it."""
+    """Linear warm-up, then cosine from the peak to a tenth of it, where it stays."""
     if step < schedule.warmup:
         return schedule.peak_lr * (step + 1) / schedule.warmup
-    done = (step - schedule.warmup) / max(1, schedule.steps - schedule.warmup)
+    done = min(1.0, (step - schedule.warmup) / max(1, schedule.steps - schedule.warmup))
     return schedule.peak_lr * (0.1 + 0.45 * (1 + math.cos(math.pi * done)))
 
 
@@ -63,7 +63,7 @@ def fit(
         first = state["step"]
     model.train()
     started = time.perf_counter()
-    for step in range(first, schedule.steps):
+    for step in range(first, schedule.total):
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(step, schedule)
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -72,11 +72,11 @@ def fit(
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
-        if (step + 1) % log_every == 0 or step + 1 == schedule.steps:
+        if (step + 1) % log_every == 0 or step + 1 == schedule.total:
             rate = (step + 1 - first) / (time.perf_counter() - started)
             figures = {"loss": round(loss.item(), 4), **figures}
-            print(f"step {step + 1}/{schedule.steps} {figures} {rate:.2f} steps/s", flush=True)
-        if (step + 1) % (5 * log_every) == 0 or step + 1 == schedule.steps:
+            print(f"step {step + 1}/{schedule.total} {figures} {rate:.2f} steps/s", flush=True)
+        if (step + 1) % (5 * log_every) == 0 or step + 1 == schedule.total:
             if evaluate is not None:
                 model.eval()
                 print(f"step {step + 1} held out {evaluate()}", flush=True)

@@ -24,13 +24,20 @@ class Shape:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Optimiser steps of `tokens_per_step` tokens, linear warm-up, cosine down to a tenth."""
+    """Optimiser steps of `tokens_per_step` tokens: linear warm-up, cosine down to a tenth of the peak, and
+    `tail` further steps at that tenth."""
 
     steps: int
     peak_lr: float
     warmup: int = 100
     weight_decay: float = 0.1
     tokens_per_step: int = 2048
+    tail: int = 0
+
+    @property
+    def total(self) -> int:
+        """All steps."""
+        return self.steps + self.tail
 
 
 @dataclass(frozen=True)

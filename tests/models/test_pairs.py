@@ -1,0 +1,103 @@
+"""The bundled pairs: what they are, that they are the files on the card, and that the lessons are stable."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+import torch
+
+from specdec_lab import autoregressive_decode, load_pair, speculative_decode, speculative_rounds
+from specdec_lab.decoding.rounds import Trace
+from specdec_lab.models.pairs import ASSETS
+from specdec_lab.training.gates import repeated_within, shared_between, smallest_gap
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return load_pair("tiny")
+
+
+@pytest.fixture(scope="module")
+def weak():
+    return load_pair("tiny-weak")
+
+
+def test_pair_is_what_its_docstring_says(tiny):
+    assert tiny.target.config.num_hidden_layers == 16
+    assert tiny.draft.config.num_hidden_layers == 1
+    assert tiny.target.config.max_position_embeddings == 4096
+    assert tiny.target.dtype == tiny.draft.dtype == torch.float32
+    assert not tiny.target.training and not tiny.draft.training
+    assert tiny.eos_token_id == tiny.tokenizer.eos_token_id == 0
+    text = "Naïve – 12\tΩ\n\n  spaces "
+    assert tiny.decode(tiny.encode(text)) == text  # byte-level: any text survives
+
+
+def test_tiny_weak_shares_the_target(tiny, weak):
+    for name, tensor in weak.target.state_dict().items():
+        assert torch.equal(tensor, tiny.target.state_dict()[name])
+    assert sum(p.numel() for p in weak.draft.parameters()) < sum(p.numel() for p in tiny.draft.parameters())
+
+
+def test_weights_are_small_and_are_the_ones_on_the_card():
+    folder = ASSETS / "tiny"
+    card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
+    files = {f.relative_to(folder).as_posix(): f for f in folder.rglob("*") if f.is_file()}
+    assert set(card["sha256"]) == set(files) - {"card.json", "CARD.md"}
+    for name, digest in card["sha256"].items():
+        assert hashlib.sha256(files[name].read_bytes()).hexdigest() == digest, name
+    assert sum(f.stat().st_size for f in files.values()) < 14e6
+    assert files["weak/model.safetensors"].stat().st_size < 1e6
+    for key in ("origin", "licence", "seed", "recipe", "figures", "corpus_sha256"):
+        assert card[key]
+
+
+def test_lesson_prompts_have_no_near_ties(tiny):
+    assert len(tiny.prompts) >= 12 and len(set(tiny.prompts)) == len(tiny.prompts)
+    for prompt, ids in zip(tiny.prompts, tiny.prompt_ids, strict=True):
+        assert smallest_gap(tiny.target, ids, 128) > 1e-3, prompt
+
+
+@pytest.mark.parametrize("gamma", [1, 4, 16])
+def test_bundled_pairs_decode_exactly(tiny, weak, gamma):
+    for pair in (tiny, weak):
+        ids = pair.prompt_ids[gamma % len(pair.prompts)]
+        plain = autoregressive_decode(pair.target, ids, 64, pair.eos_token_id)
+        fast, rate = speculative_decode(pair.target, pair.draft, ids, 64, gamma, pair.eos_token_id)
+        assert fast == plain
+        assert 0 < rate < 1
+
+
+def test_the_distilled_draft_guesses_better_and_the_text_does_not_loop(tiny, weak):
+    alphas, texts = {}, []
+    for pair in (tiny, weak):
+        traces = [
+            Trace.of(
+                ids,
+                speculative_rounds(
+                    pair.target, pair.draft, ids, max_new_tokens=96, gamma=4, eos_token_id=None
+                ),
+            )
+            for ids in pair.prompt_ids[:6]
+        ]
+        accepted, rejected = sum(t.accepted for t in traces), sum(t.rejected for t in traces)
+        alphas[pair.name] = accepted / (accepted + rejected)
+        texts = [trace.new_tokens for trace in traces]
+    assert alphas["tiny"] > alphas["tiny-weak"] + 0.1
+    assert repeated_within(texts) < 0.03
+    assert shared_between(texts) < 0.08
+
+
+def test_any_two_local_folders_make_a_pair(tiny):
+    pair = load_pair(target=ASSETS / "tiny" / "target", draft=ASSETS / "tiny" / "weak", dtype="bfloat16")
+    assert pair.target.dtype == torch.bfloat16
+    assert pair.prompts == () and pair.encode("To be") == tiny.encode("To be")
+
+
+def test_wrong_names_are_refused_in_words():
+    with pytest.raises(ValueError, match=r"tiny, tiny-weak.*'huge'"):
+        load_pair("huge")
+    with pytest.raises(ValueError, match="draft is missing"):
+        load_pair(target="somewhere")

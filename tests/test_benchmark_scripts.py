@@ -1,0 +1,32 @@
+"""The benchmark scripts run and measure equal work; their timings are nobody's business here."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+
+
+def test_decoding_speed_prints_its_table_over_equal_outputs(capsys, monkeypatch):
+    arguments = [
+        "decoding_speed.py",
+        "--prompts",
+        "1",
+        "--new-tokens",
+        "6",
+        "--runs",
+        "1",
+        "--gammas",
+        "1",
+        "4",
+    ]
+    monkeypatch.setattr(sys, "argv", arguments)
+    runpy.run_path(str(BENCHMARKS / "decoding_speed.py"), run_name="__main__")
+    output = capsys.readouterr().out
+    assert "all outputs equal: True" in output
+    for row in ("transformers assisted", "transformers generate", "model forwards", "per round"):
+        assert re.search(rf"{row} +[\d.]+", output), row
+    assert len(re.findall(r"^ +\d+  [\d.]+  \(", output, re.M)) == 2

@@ -1,0 +1,126 @@
+"""The command line: the demo tells the truth, the doctor speaks in words, mistakes end in a sentence."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from specdec_lab.__main__ import main
+from specdec_lab.measure import environment
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def figures(output: str) -> dict[str, str]:
+    return dict(
+        re.findall(r"^(rounds|acceptance rate|alpha|tokens per round|speed-up) +([\d.]+)", output, re.M)
+    )
+
+
+def test_demo_shows_both_texts_and_consistent_figures(capsys):
+    assert main(["--max-new-tokens", "24", "--runs", "2"]) == 0
+    output = capsys.readouterr().out
+    plain, fast = re.findall(r"^(?:Plain|Speculative) decoding.*\n((?:  \|.*\n)+)", output, re.M)
+    assert plain == fast and "identical, token for token" in output
+
+    strip = [line for line in output.split("\n") if re.match(r" *\d+  \S", line)]
+    read = figures(output)
+    emitted = sum(len(re.findall("[✓→+·]", line)) for line in strip)
+    accepted, drafted = (
+        sum(line.count("✓") for line in strip),
+        sum(len(re.findall("[✓✗◦]", line)) for line in strip),
+    )
+    assert len(strip) == int(read["rounds"]) and emitted == 24
+    assert float(read["acceptance rate"]) == pytest.approx(accepted / drafted, abs=6e-4)
+    assert float(read["tokens per round"]) == pytest.approx(24 / len(strip), abs=6e-3)
+    assert float(read["speed-up"]) > 0
+    assert re.search(r"2 interleaved runs, [\d.]+ to [\d.]+", output)
+
+
+def test_demo_takes_a_prompt_of_ones_own_and_the_weak_pair(capsys):
+    arguments = [
+        "demo",
+        "--pair",
+        "tiny-weak",
+        "--prompt",
+        "ROMEO:\n",
+        "--gamma",
+        "2",
+        "--max-new-tokens",
+        "8",
+    ]
+    assert main([*arguments, "--runs", "1"]) == 0
+    output = capsys.readouterr().out
+    assert "ROMEO:" in output and "γ = 2" in output and "tiny-weak" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--gamma", "0"], "gamma must be at least 1, got 0"),
+        (["--max-new-tokens", "0"], "max_new_tokens must be at least 1, got 0"),
+        (["--max-new-tokens", "5000"], "4096"),
+        (["--pair", "huge"], "tiny, tiny-weak"),
+        (["--prompt", ""], "at least one character"),
+        (["--runs", "0"], "num_runs must be at least 1, got 0"),
+    ],
+)
+def test_mistakes_end_in_a_sentence_and_exit_code_2(capsys, arguments, message):
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: ") and message in captured.err
+    assert "Traceback" not in captured.err
+
+
+def test_unknown_commands_and_options_exit_with_2():
+    for arguments in (["--nonsense"], ["demo", "--gamma", "four"]):
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        assert stop.value.code == 2
+
+
+def test_a_fresh_process_in_a_plain_terminal(tmp_path):
+    """From another folder, without colour, in a C locale: ASCII marks, no traceback, nothing on stderr."""
+    variables = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "error", "-m", "specdec_lab", "--max-new-tokens", "12", "--runs", "1"]
+    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "" and done.stdout.isascii() and "identical, token for token" in done.stdout
+
+
+def test_doctor_is_content_here(capsys):
+    assert main(["doctor"]) == 0
+    output = capsys.readouterr().out
+    assert "bundled pair" in output and "WRONG" not in output
+
+
+def test_doctor_names_what_is_missing_and_what_to_do(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(environment, "_ASSETS", tmp_path)
+    real = environment.importlib.import_module
+
+    def without_torch(name):
+        if name == "torch":
+            raise ImportError("libtorch.so is not there")
+        return real(name)
+
+    monkeypatch.setattr(environment.importlib, "import_module", without_torch)
+    assert main(["doctor"]) == 1
+    output = capsys.readouterr().out
+    assert "torch cannot be imported (ImportError: libtorch.so is not there)" in output
+    assert "The weights of the pair are missing. Install the package again" in output
+
+
+def test_doctor_finds_a_damaged_weight_file(monkeypatch, tmp_path):
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    (folder / "card.json").write_text('{"sha256": {"a.bin": "00"}}', encoding="utf-8")
+    monkeypatch.setattr(environment, "_ASSETS", tmp_path)
+    assert "a.bin is missing" in environment._assets().sentence
+    (folder / "a.bin").write_bytes(b"damaged")
+    finding = environment._assets()
+    assert finding.level == environment.WRONG and "sha256 differs" in finding.sentence

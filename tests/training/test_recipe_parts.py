@@ -1,0 +1,96 @@
+"""The parts of the training command that can be tried in seconds."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from specdec_lab.training.corpus import encode_groups, random_windows, read_corpus, split_corpus, window_shape
+from specdec_lab.training.distill import agreement
+from specdec_lab.training.fit import build, learning_rate
+from specdec_lab.training.gates import passages, repeated_within, shared_between, smallest_gap
+from specdec_lab.training.recipe import Recipe, Schedule, Shape
+from specdec_lab.training.selftext import continue_batch
+from specdec_lab.training.target import train_on_corpus, train_tokenizer
+
+RECIPE = Recipe(vocabulary=300, context=4096)
+SHAPE = Shape(layers=2, width=32, feed_forward=64, heads=2)
+TEXT = "".join(f"Lord {i}:\nSpeak the speech, I pray you, number {i}.\n\n" for i in range(900))
+
+
+def test_another_corpus_is_refused(tmp_path):
+    (tmp_path / "corpus.txt").write_text("To be", encoding="utf-8")
+    with pytest.raises(ValueError, match="sha256"):
+        read_corpus(tmp_path / "corpus.txt")
+
+
+def test_held_out_groups_are_every_twentieth_and_nothing_is_lost():
+    training, held_out = split_corpus(TEXT, RECIPE)
+    assert len(training) == 22 and len(held_out) == 1
+    assert held_out[0].startswith("Lord 760:") and held_out[0].count("Lord") == 40
+    assert sorted("".join(training + held_out).split()) == sorted(TEXT.split())
+
+
+def test_tokenizer_keeps_any_text_and_groups_end_with_the_end_token():
+    tokenizer = train_tokenizer([TEXT], RECIPE)
+    assert len(tokenizer) == 300
+    assert tokenizer.decode(tokenizer.encode("żółw \n\t!", add_special_tokens=False)) == "żółw \n\t!"
+    ids = encode_groups(tokenizer, ["a", "b"])
+    assert (ids == tokenizer.eos_token_id).nonzero().flatten().tolist() == [1, 3]
+
+
+def test_schedule_warms_up_peaks_and_decays():
+    schedule = Schedule(steps=1000, peak_lr=2e-3, tail=50)
+    rates = [learning_rate(step, schedule) for step in range(schedule.total)]
+    assert rates[0] == pytest.approx(2e-5) and max(rates) == pytest.approx(2e-3, rel=1e-3)
+    assert rates[999] == pytest.approx(2e-4, rel=1e-2) and len(rates) == 1050
+    assert rates[1000:] == pytest.approx([2e-4] * 50)
+    shapes = {window_shape(step, 2048) for step in range(128)}
+    assert shapes == {(8, 256), (2, 1024), (1, 2048), (1, 4096)}
+
+
+def test_training_learns_resumes_and_repeats(tmp_path, capsys):
+    tokenizer = train_tokenizer([TEXT], RECIPE)
+    ids = encode_groups(tokenizer, [TEXT])
+    schedule = Schedule(steps=12, peak_lr=5e-3, warmup=2, tokens_per_step=512)
+    first = train_on_corpus(SHAPE, schedule, RECIPE, 0, ids, ids[:600], tmp_path / "a.pt")
+    again = train_on_corpus(SHAPE, schedule, RECIPE, 0, ids, ids[:600], tmp_path / "b.pt")
+    resumed = train_on_corpus(SHAPE, schedule, RECIPE, 0, ids, ids[:600], tmp_path / "a.pt")
+    fresh = build(SHAPE, RECIPE, 0)
+    for name, tensor in first.state_dict().items():
+        assert torch.equal(tensor, resumed.state_dict()[name])
+        torch.testing.assert_close(tensor, again.state_dict()[name], rtol=1e-3, atol=1e-4)
+    assert not torch.equal(first.lm_head.weight, fresh.lm_head.weight)
+    assert "held out" in capsys.readouterr().out
+
+
+def test_self_generated_text_is_greedy_where_it_says_so():
+    target = build(SHAPE, RECIPE, 0).eval()
+    prompts = random_windows(torch.arange(300), 3, 7, torch.Generator().manual_seed(0))
+    text = continue_batch(target, prompts, sampled=2, total=14, generator=torch.Generator().manual_seed(1))
+    assert text.ids.shape == (3, 14) and text.first == 8 and text.top_ids.shape == (3, 6, 8)
+    assert torch.equal(text.ids[:, :8].long(), prompts)
+    with torch.inference_mode():
+        expected = target(text.ids[:, :-1].long(), use_cache=False).logits[:, 7:].argmax(-1)
+    assert torch.equal(expected, text.top_ids[..., 0].long())
+    assert torch.equal(text.ids[:, 10:].long(), expected[:, 2:])  # greedy from the third new token on
+    assert agreement(target, text) > 0.9  # with itself; bfloat16 autocast may break a tie
+
+
+def test_gates_count_what_they_say():
+    one = list(range(20))
+    assert repeated_within([one]) == 0 and shared_between([one, [50 + t for t in one]]) == 0
+    assert repeated_within([[1] * 20]) == pytest.approx(12 / 13)
+    assert shared_between([one, one]) == 1
+    assert passages(torch.arange(100), 3, 10) == [list(range(s, s + 10)) for s in (0, 30, 60)]
+
+
+def test_smallest_gap_is_that_of_the_greedy_path():
+    target = build(SHAPE, RECIPE, 0).eval()
+    sequence, gaps = [5, 6, 7], []
+    for _ in range(6):
+        with torch.inference_mode():
+            best = target(torch.tensor([sequence]), use_cache=False).logits[0, -1].topk(2)
+        gaps.append((best.values[0] - best.values[1]).item())
+        sequence.append(best.indices[0].item())
+    assert smallest_gap(target, [5, 6, 7], 6) == pytest.approx(min(gaps), abs=1e-5)
