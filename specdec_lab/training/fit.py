@@ -32,10 +32,12 @@ def build(shape: Shape, recipe: Recipe, seed_offset: int) -> LlamaForCausalLM:
 
 
 def learning_rate(step: int, schedule: Schedule) -> float:
-    """Linear warm-up, then cosine from the peak to a tenth of it, where it stays."""
+    """Linear warm-up, cosine from the peak to a tenth of it, then a linear tail to nothing."""
     if step < schedule.warmup:
         return schedule.peak_lr * (step + 1) / schedule.warmup
-    done = min(1.0, (step - schedule.warmup) / max(1, schedule.steps - schedule.warmup))
+    if step >= schedule.steps:
+        return 0.1 * schedule.peak_lr * (schedule.total - step) / schedule.tail
+    done = (step - schedule.warmup) / (schedule.steps - schedule.warmup)
     return schedule.peak_lr * (0.1 + 0.45 * (1 + math.cos(math.pi * done)))
 
 

@@ -25,7 +25,7 @@ class Shape:
 @dataclass(frozen=True)
 class Schedule:
     """Optimiser steps of `tokens_per_step` tokens: linear warm-up, cosine down to a tenth of the peak, and
-    `tail` further steps at that tenth."""
+    `tail` further steps from there down to nothing."""
 
     steps: int
     peak_lr: float
@@ -52,7 +52,7 @@ class Recipe:
     target: Shape = Shape(layers=16, width=160, feed_forward=432, heads=5)
     draft: Shape = Shape(layers=1, width=256, feed_forward=1024, heads=8)
     weak: Shape = Shape(layers=1, width=128, feed_forward=352, heads=4)
-    target_schedule: Schedule = Schedule(steps=3800, peak_lr=2e-3)
+    target_schedule: Schedule = Schedule(steps=3800, peak_lr=2e-3, tail=400)
     draft_schedule: Schedule = Schedule(steps=7000, peak_lr=3e-3, weight_decay=0.02, tokens_per_step=4096)
     weak_schedule: Schedule = Schedule(steps=500, peak_lr=4e-3)
     # self-generated text: a corpus window, a sampled stretch to leave what was memorised, then greedy

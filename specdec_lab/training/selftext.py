@@ -65,23 +65,32 @@ def continue_batch(
 
 
 def write_self_text(
-    target, corpus: torch.Tensor, recipe: Recipe, folder: Path, seed: int, windows: int
+    target,
+    corpus: torch.Tensor,
+    recipe: Recipe,
+    folder: Path,
+    seed: int,
+    windows: int,
+    workers: tuple[int, int] = (0, 1),
 ) -> SelfText:
-    """`windows` stretches in batches of 500; finished batches are kept in `folder`, so it resumes."""
+    """`windows` stretches in batches of 500; finished batches are kept in `folder`, so it resumes.
+
+    `workers` = (i, n) makes only every n-th batch, from the i-th on: several processes can share the work.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     batch, parts = min(500, windows), []
-    for index in range(windows // batch):
+    for index in range(workers[0], windows // batch, workers[1]):
         file = folder / f"part{index:03d}.pt"
-        if file.exists():
-            parts.append(SelfText(*torch.load(file, weights_only=True)))
-            continue
-        generator = torch.Generator().manual_seed(seed + index)
-        prompts = random_windows(corpus, batch, recipe.window_tokens - 1, generator)
-        sampled = recipe.sampled_tokens[index % len(recipe.sampled_tokens)]
-        part = continue_batch(target, prompts, sampled, recipe.window_tokens + recipe.new_tokens, generator)
-        torch.save((part.ids, part.top_ids, part.top_probabilities, part.first), file)
-        print(f"self-generated text: batch {index + 1} of {windows // batch}", flush=True)
-        parts.append(part)
+        if not file.exists():
+            generator = torch.Generator().manual_seed(seed + index)
+            prompts = random_windows(corpus, batch, recipe.window_tokens - 1, generator)
+            sampled = recipe.sampled_tokens[index % len(recipe.sampled_tokens)]
+            part = continue_batch(
+                target, prompts, sampled, recipe.window_tokens + recipe.new_tokens, generator
+            )
+            torch.save((part.ids, part.top_ids, part.top_probabilities, part.first), file)
+            print(f"self-generated text: batch {index + 1} of {windows // batch}", flush=True)
+        parts.append(SelfText(*torch.load(file, weights_only=True)))
     return SelfText(
         torch.cat([p.ids for p in parts]),
         torch.cat([p.top_ids for p in parts]),
