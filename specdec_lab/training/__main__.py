@@ -9,10 +9,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import torch
+
 from .corpus import encode_groups, read_corpus, split_corpus
 from .distill import distill
 from .recipe import CORPUS_URL, Recipe
-from .selftext import write_self_text
+from .selftext import SelfText, annotate_corpus, write_self_text
 from .ship import ship
 from .target import held_out_loss, train_on_corpus, train_tokenizer
 
@@ -33,9 +35,13 @@ def main(arguments: list[str] | None = None) -> None:
 
     corpora = (training, held_out)
     target = train_on_corpus(recipe.target, recipe.target_schedule, recipe, 0, *corpora, work / "target.pt")
+    target.to(torch.bfloat16).float()  # what is shipped is what the draft learns from
     text = write_self_text(target, training, recipe, work / "selftext", recipe.seed * 7, recipe.windows)
     check = write_self_text(
         target, held_out, recipe, work / "selftext-held-out", recipe.seed * 11, recipe.held_out_windows
+    )
+    text = SelfText.joined(
+        [text, annotate_corpus(target, training, recipe, recipe.seed * 13, recipe.corpus_windows)]
     )
     draft = distill(recipe.draft, recipe.draft_schedule, recipe, 1, text, check, work / "draft.pt")
     weak = train_on_corpus(recipe.weak, recipe.weak_schedule, recipe, 2, *corpora, work / "weak.pt")

@@ -53,14 +53,16 @@ class Recipe:
     draft: Shape = Shape(layers=1, width=256, feed_forward=1024, heads=8)
     weak: Shape = Shape(layers=1, width=128, feed_forward=352, heads=4)
     target_schedule: Schedule = Schedule(steps=3800, peak_lr=2e-3, tail=400)
-    draft_schedule: Schedule = Schedule(steps=7000, peak_lr=3e-3, weight_decay=0.02, tokens_per_step=4096)
+    draft_schedule: Schedule = Schedule(steps=5000, peak_lr=3e-3, tail=300, tokens_per_step=4096)
     weak_schedule: Schedule = Schedule(steps=500, peak_lr=4e-3)
-    # self-generated text: a corpus window, a sampled stretch to leave what was memorised, then greedy
-    windows: int = 16_000
+    # what the draft learns from: text that the target writes, begun with a corpus window and a sampled stretch
+    # that leaves what was memorised, and corpus text with the target's opinion of it
+    windows: int = 12_000
+    corpus_windows: int = 6_000
     held_out_windows: int = 500
     window_tokens: int = 32
     sampled_tokens: tuple[int, ...] = (0, 8, 24)
-    new_tokens: int = 128
+    new_tokens: int = 96
 
     def as_dict(self) -> dict:
         """The recipe as plain JSON values, for the card."""

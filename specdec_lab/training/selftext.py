@@ -8,6 +8,7 @@ that the target need not run again while the draft trains.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,16 @@ class SelfText:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @classmethod
+    def joined(cls, parts: Sequence[SelfText]) -> SelfText:
+        """All stretches of all parts."""
+        return cls(
+            torch.cat([p.ids for p in parts]),
+            torch.cat([p.top_ids for p in parts]),
+            torch.cat([p.top_probabilities for p in parts]),
+            parts[0].first,
+        )
 
 
 @torch.inference_mode()
@@ -91,9 +102,17 @@ def write_self_text(
             torch.save((part.ids, part.top_ids, part.top_probabilities, part.first), file)
             print(f"self-generated text: batch {index + 1} of {windows // batch}", flush=True)
         parts.append(SelfText(*torch.load(file, weights_only=True)))
-    return SelfText(
-        torch.cat([p.ids for p in parts]),
-        torch.cat([p.top_ids for p in parts]),
-        torch.cat([p.top_probabilities for p in parts]),
-        parts[0].first,
-    )
+    return SelfText.joined(parts)
+
+
+@torch.inference_mode()
+def annotate_corpus(target, corpus: torch.Tensor, recipe: Recipe, seed: int, windows: int) -> SelfText:
+    """`windows` random stretches of the corpus with the target's opinion of every token behind the 32nd."""
+    generator = torch.Generator().manual_seed(seed)
+    first, length = recipe.window_tokens, recipe.window_tokens + recipe.new_tokens
+    parts = []
+    for _ in range(windows // 50):
+        ids = random_windows(corpus, 50, length - 1, generator)
+        best = target(ids[:, :-1], use_cache=False).logits[:, first - 1 :].softmax(-1).topk(KEPT)
+        parts.append(SelfText(ids.to(torch.int16), best.indices.to(torch.int16), best.values.half(), first))
+    return SelfText.joined(parts)
