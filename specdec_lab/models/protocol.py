@@ -68,14 +68,14 @@ def torch_modules(model: Model) -> list:
 
 
 def vocabulary_size(model: Model) -> int | None:
-    """How many ids the model can read, or None where it does not say."""
+    """How many ids the model can read: stated, or the size of its only embedding table; None if unknown."""
     size = _stated(model, "vocab_size")
     if size is not None:
         return size
     from torch import nn
 
     embeddings = [module for module in torch_modules(model) if isinstance(module, nn.Embedding)]
-    return embeddings[0].num_embeddings if embeddings else None
+    return embeddings[0].num_embeddings if len(embeddings) == 1 else None
 
 
 def context_length(model: Model) -> int | None:
