@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from specdec_lab.models.protocol import Model, context_length, vocabulary_size
+from specdec_lab.models.protocol import Model, context_length, model_name, vocabulary_size
 
 
 def check_count(value: Any, argument: str, least: int = 1) -> int:
@@ -63,7 +63,8 @@ def check_end_tokens(eos_token_id: Any) -> frozenset[int]:
 
 
 def check_fits(model: Model, prompt: list[int], max_new_tokens: int, argument: str = "input_ids") -> None:
-    """`ValueError` if an id is not in the model's vocabulary, or prompt + new tokens exceed its context."""
+    """`ValueError` if an id is not in the model's vocabulary, or prompt + new tokens exceed its context or cross a
+    length at which a cached step and a block differ."""
     vocabulary = vocabulary_size(model)
     worst = max(prompt)
     if vocabulary is not None and worst >= vocabulary:
@@ -76,6 +77,12 @@ def check_fits(model: Model, prompt: list[int], max_new_tokens: int, argument: s
         raise ValueError(
             f"{argument} has {len(prompt)} tokens and max_new_tokens is {max_new_tokens}: together "
             f"{len(prompt) + max_new_tokens}, more than the target's context of {context}"
+        )
+    switch = getattr(model, "rotary_switch", None)
+    if switch is not None and len(prompt) <= switch < len(prompt) + max_new_tokens:
+        raise ValueError(
+            f"{argument} has {len(prompt)} tokens and max_new_tokens is {max_new_tokens}: {model_name(model)} changes "
+            f"its rotary frequencies at {switch} tokens, and decoding across that length is not exact"
         )
 
 

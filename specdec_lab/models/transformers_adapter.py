@@ -44,6 +44,7 @@ class TransformersAdapter:
         self._keeps_logits = "logits_to_keep" in accepted
         self.vocab_size: int = model.get_input_embeddings().weight.shape[0]
         self.max_position_embeddings: int | None = getattr(config, "max_position_embeddings", None)
+        self.rotary_switch: int | None = rotary_switch(config)
         self.name: str = config.model_type
 
     @property
@@ -99,13 +100,23 @@ def why_refused(model: PreTrainedModel) -> str | None:
         return "keeps a recurrent state, which cannot be rolled back to an earlier token; use an attention-only model"
     if not model.can_generate() or model.get_output_embeddings() is None:
         return "has no language-model head to generate with; load it with AutoModelForCausalLM"
-    if not getattr(model.config, "is_decoder", True) and model.config.model_type in (
-        "bert",
-        "roberta",
-        "electra",
-    ):
-        return "is loaded as an encoder; a causal mask is needed"
+    causal = any(getattr(module, "is_causal", False) is True for module in model.modules())
+    if getattr(model.config, "is_decoder", True) is False and not causal:
+        return "is loaded as an encoder, which looks ahead; a causal mask is needed (is_decoder=True in its config)"
     kind = uncuttable_layers(model.config.get_text_config(decoder=True))
     if kind:
         return f"has {kind} layers, whose cache cannot be cut by length; use an attention-only model"
+    return None
+
+
+def rotary_switch(config) -> int | None:
+    """The length at which this model changes its rotary frequencies ("longrope"), or None.
+
+    Keys cached before it were turned by other angles than those behind it, so a block across it is not what
+    single steps give.
+    """
+    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    for part in (rope, *(value for value in rope.values() if isinstance(value, dict))):
+        if part.get("rope_type", part.get("type")) == "longrope":
+            return part.get("original_max_position_embeddings") or config.original_max_position_embeddings
     return None
