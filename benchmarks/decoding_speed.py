@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable
 
 import torch
 from transformers import GenerationConfig
@@ -20,7 +19,7 @@ from specdec_lab import Trace, autoregressive_decode, load_pair, speculative_dec
 from specdec_lab.measure.environment import versions
 
 
-def interleaved(contenders: dict[str, Callable], prompts: list[list[int]], warmup: int, runs: int):
+def interleaved(contenders: dict, prompts: list[list[int]], warmup: int, runs: int):
     """Seconds per run of each contender over all prompts, (name → list), and what each produced."""
     seconds = {name: [] for name in contenders}
     outputs = {name: [] for name in contenders}
@@ -149,23 +148,22 @@ def main() -> None:
         print(f"{name:<50} {value}")
 
     print("\ngamma  speed-up over plain decoding (range)      tokens per round  acceptance rate  alpha")
+    sweep = {
+        g: lambda p, g=g: Trace.of(
+            p,
+            speculative_rounds(pair.target, pair.draft, p, max_new_tokens=new, gamma=g, eos_token_id=None),
+        )
+        for g in options.gammas
+    }
+    sweep["plain"] = contenders["autoregressive_decode"]
+    seconds, outputs = interleaved(sweep, prompts, warmup=1, runs=options.runs)
     for g in options.gammas:
-        pair_of = {
-            "fast": lambda p, g=g: Trace.of(
-                p,
-                speculative_rounds(
-                    pair.target, pair.draft, p, max_new_tokens=new, gamma=g, eos_token_id=None
-                ),
-            ),
-            "plain": lambda p: autoregressive_decode(pair.target, p, new, None),
-        }
-        seconds, outputs = interleaved(pair_of, prompts, warmup=1, runs=options.runs)
-        traces = outputs["fast"]
+        traces = outputs[g]
         drafted, accepted = sum(t.drafted for t in traces), sum(t.accepted for t in traces)
         alpha = accepted / (accepted + sum(t.rejected for t in traces))
         tau = sum(len(t.new_tokens) for t in traces) / sum(len(t.rounds) for t in traces)
         print(
-            f"{g:>5}  {spread(seconds['plain'], seconds['fast']):<42} {tau:>16.2f} {accepted / drafted:>16.3f} {alpha:>6.3f}"
+            f"{g:>5}  {spread(seconds['plain'], seconds[g]):<42} {tau:>16.2f} {accepted / drafted:>16.3f} {alpha:>6.3f}"
         )
 
 
