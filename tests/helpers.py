@@ -199,8 +199,8 @@ class Reference:
 
 
 def top_two(rows: torch.Tensor) -> tuple[list[float], list[bool]]:
-    """For logits (n, vocab): the gap of the two best, and whether it is within rounding (DESIGN of the package:
-    1e-4 × max(1, largest |logit|))."""
+    """For logits (n, vocab): the gap of the two best, and whether it is within rounding, which is
+    1e-4 × max(1, largest |logit|)."""
     best = rows.float().topk(2, dim=-1).values
     gaps = best[:, 0] - best[:, 1]
     bounds = 1e-4 * rows.float().abs().amax(dim=-1).clamp(min=1)

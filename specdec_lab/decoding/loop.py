@@ -57,7 +57,7 @@ def run_rounds(
 
         # verify: one pass over everything pending and all guesses, one row more than there are guesses
         logits = target.feed([*sequence[target.length :], *proposal.tokens], rows=len(proposal.tokens) + 1)
-        vocabulary = logits.shape[-1]
+        vocabulary = min(vocabulary or logits.shape[-1], logits.shape[-1])
         path, own = rule(proposal, logits, chance)
         verified_at = time.perf_counter()
 

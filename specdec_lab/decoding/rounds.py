@@ -147,12 +147,17 @@ class Trace:
         """The inverse of `to_json`. Raises `ValueError` on another schema version or a missing field."""
         data = json.loads(text)
         check_schema(data, "trace")
+        missing = [name for name in ("prompt", "rounds") if name not in data]
+        if missing:
+            raise ValueError(f"trace lacks {', '.join(missing)}")
         rounds = ({"schema_version": SCHEMA_VERSION, **item} for item in data["rounds"])
         return cls.of(data["prompt"], (Round.from_dict(item) for item in rounds))
 
 
 def check_schema(data: dict, kind: str) -> None:
     """`ValueError` unless the record is of the schema version that this package writes."""
+    if not isinstance(data, dict):
+        raise ValueError(f"a {kind} is a JSON object, got {type(data).__name__}")
     version = data.get("schema_version")
     if version != SCHEMA_VERSION:
         raise ValueError(f"{kind} has schema_version {version!r}; this package reads {SCHEMA_VERSION}")

@@ -12,8 +12,12 @@ def synchronise(device: torch.device) -> None:
     if device.type == "cpu":
         return
     backend = getattr(torch, device.type, None)  # torch.cuda, torch.mps, torch.xpu, …
-    if backend is not None and hasattr(backend, "synchronize"):
+    if not hasattr(backend, "synchronize"):
+        return
+    if device.type == "mps":  # there is one, and it takes no argument
         backend.synchronize()
+    else:
+        backend.synchronize(device)
 
 
 def read_clock(devices: set[torch.device]) -> float:

@@ -24,8 +24,16 @@ class SlabLayer(DynamicLayer):
     """
 
     def __init__(self, **kwargs) -> None:
-        super().__init__()
         self.length = 0
+        self._key_slab = self._value_slab = None
+        super().__init__()
+
+    def _view(self, slab: torch.Tensor | None) -> torch.Tensor | None:
+        return None if slab is None else slab.narrow(-2, 0, self.length)
+
+    # the base class assigns None to both when it is made; what they show is decided by the slab alone
+    keys = property(lambda self: self._view(self._key_slab), lambda self, value: None)
+    values = property(lambda self: self._view(self._value_slab), lambda self, value: None)
 
     def lazy_initialization(self, key_states: torch.Tensor, *args, **kwargs) -> None:
         self.device, self.dtype = key_states.device, key_states.dtype
@@ -33,36 +41,30 @@ class SlabLayer(DynamicLayer):
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args, **kwargs):
         """Append rows (batch, heads, new, head_dim); return views of everything held."""
-        start = self.length
-        end = start + key_states.shape[-2]
-        if not self.is_initialized:
+        start, new = self.length, key_states.shape[-2]
+        end = start + new
+        if self._key_slab is None:
             self.lazy_initialization(key_states)
             self._key_slab = key_states.new_empty(_slab_shape(key_states, max(end, FIRST_CAPACITY)))
             self._value_slab = value_states.new_empty(_slab_shape(value_states, max(end, FIRST_CAPACITY)))
         elif end > self._key_slab.shape[-2]:
             self._key_slab = _grown(self._key_slab, start, end)
             self._value_slab = _grown(self._value_slab, start, end)
-        self._key_slab.narrow(-2, start, end - start).copy_(key_states)
-        self._value_slab.narrow(-2, start, end - start).copy_(value_states)
-        self._show(end)
+        self._key_slab.narrow(-2, start, new).copy_(key_states)
+        self._value_slab.narrow(-2, start, new).copy_(value_states)
+        self.length = end
         return self.keys, self.values
 
     def cut(self, valid_length: int) -> None:
         """Forget every row from `valid_length` on. Nothing is copied."""
-        if self.is_initialized and valid_length < self.length:
-            self._show(valid_length)
+        self.length = min(self.length, valid_length)
 
     def select(self, first: int, rows: torch.Tensor) -> None:
         """Keep rows 0…first-1 and then the rows with the given absolute indices, in that order."""
         count = rows.numel()
         for slab in (self._key_slab, self._value_slab):
             slab.narrow(-2, first, count).copy_(slab.index_select(-2, rows))
-        self._show(first + count)
-
-    def _show(self, length: int) -> None:
-        self.length = length
-        self.keys = self._key_slab.narrow(-2, 0, length)
-        self.values = self._value_slab.narrow(-2, 0, length)
+        self.length = first + count
 
     def get_seq_length(self, *args) -> int:
         return self.length
@@ -71,6 +73,9 @@ class SlabLayer(DynamicLayer):
         if not isinstance(query_length, int):  # early 5.x versions hand over the positions themselves
             query_length = query_length.shape[0]
         return self.length + query_length, 0
+
+    def reset(self) -> None:
+        self.length = 0
 
     def crop(self, tokens_to_remove: int) -> None:
         """As in transformers ≥ 5.20: a negative count removes that many rows, zero removes none."""
@@ -99,6 +104,10 @@ class SlabCache(Cache):
 
     def __init__(self) -> None:
         super().__init__(layer_class_to_replicate=SlabLayer)
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Positions held; asked after every pass and cut, so it does not take the general path."""
+        return self.layers[layer_idx].length if layer_idx < len(self.layers) else 0
 
 
 def check_cache(cache) -> None:

@@ -59,12 +59,20 @@ def keeps_logits(model: Model) -> bool:
         return False
 
 
-def torch_modules(model: Model) -> list:
-    """Every torch module inside `model`, for switching training mode off during a pass and on again."""
+def torch_modules(model: Any) -> list:
+    """Every torch module inside `model`, for switching training mode off during a pass and on again.
+
+    Looks into plain objects that wrap a module, or that wrap a wrapper of one.
+    """
     from torch import nn
 
-    held = [model] if isinstance(model, nn.Module) else list(getattr(model, "__dict__", {}).values())
-    return [module for part in held if isinstance(part, nn.Module) for module in part.modules()]
+    if isinstance(model, nn.Module):
+        return list(model.modules())
+    held = getattr(model, "__dict__", {}).values()
+    inside = [
+        part for part in held if isinstance(part, nn.Module) or callable(getattr(part, "forward", None))
+    ]
+    return [module for part in inside if part is not model for module in torch_modules(part)]
 
 
 def vocabulary_size(model: Model) -> int | None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import torch
-
 from .corpus import encode_groups, read_corpus, split_corpus
 from .distill import distill
+from .fit import rounded
 from .recipe import CORPUS_URL, Recipe
 from .selftext import SelfText, annotate_corpus, write_self_text
 from .ship import ship
@@ -35,7 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     corpora = (training, held_out)
     target = train_on_corpus(recipe.target, recipe.target_schedule, recipe, 0, *corpora, work / "target.pt")
-    target.to(torch.bfloat16).float()  # what is shipped is what the draft learns from
+    rounded(target)  # what is shipped is what the draft learns from
     text = write_self_text(target, training, recipe, work / "selftext", recipe.seed * 7, recipe.windows)
     check = write_self_text(
         target, held_out, recipe, work / "selftext-held-out", recipe.seed * 11, recipe.held_out_windows

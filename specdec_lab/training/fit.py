@@ -31,6 +31,17 @@ def build(shape: Shape, recipe: Recipe, seed_offset: int) -> LlamaForCausalLM:
     return LlamaForCausalLM(config)
 
 
+@torch.no_grad()
+def rounded(model: LlamaForCausalLM) -> LlamaForCausalLM:
+    """The model with its weights rounded to bfloat16, as they are shipped, held in float32; in place.
+
+    Weights only: `model.to(torch.bfloat16)` would round the rotary frequencies too, and they are not reloaded.
+    """
+    for weight in model.parameters():
+        weight.copy_(weight.to(torch.bfloat16))
+    return model.eval()
+
+
 def learning_rate(step: int, schedule: Schedule) -> float:
     """Linear warm-up, cosine from the peak to a tenth of it, then a linear tail to nothing."""
     if step < schedule.warmup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 from specdec_lab.decoding.greedy import autoregressive_decode
 
 from . import gates
+from .fit import rounded
 from .recipe import CORPUS_SHA256, CORPUS_URL, Recipe
 
 LESSON_PROMPTS = 16
@@ -35,8 +37,8 @@ def ship(
         model.generation_config = type(model.generation_config)(
             bos_token_id=0, eos_token_id=0, do_sample=False
         )
-        model.to(torch.bfloat16).save_pretrained(folder / name)
-        model.float().eval()
+        copy.deepcopy(model).to(torch.bfloat16).save_pretrained(folder / name)
+        rounded(model)
     tokenizer.save_pretrained(folder)
 
     target = models["target"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 
 import pytest
 import torch
@@ -90,8 +91,11 @@ def test_the_distilled_draft_guesses_better_and_the_text_does_not_loop(tiny, wea
     assert shared_between(texts) < 0.08
 
 
-def test_any_two_local_folders_make_a_pair(tiny):
-    pair = load_pair(target=ASSETS / "tiny" / "target", draft=ASSETS / "tiny" / "weak", dtype="bfloat16")
+def test_any_two_local_folders_make_a_pair(tiny, tmp_path):
+    for name in ("target", "weak"):
+        shutil.copytree(ASSETS / "tiny" / name, tmp_path / name)
+        tiny.tokenizer.save_pretrained(tmp_path / name)
+    pair = load_pair(target=tmp_path / "target", draft=tmp_path / "weak", dtype="bfloat16")
     assert pair.target.dtype == torch.bfloat16
     assert pair.prompts == () and pair.encode("To be") == tiny.encode("To be")
 

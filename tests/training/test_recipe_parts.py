@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
 from specdec_lab.training.corpus import encode_groups, random_windows, read_corpus, split_corpus, window_shape
 from specdec_lab.training.distill import agreement
-from specdec_lab.training.fit import build, learning_rate
+from specdec_lab.training.fit import build, learning_rate, rounded
 from specdec_lab.training.gates import passages, repeated_within, shared_between, smallest_gap
 from specdec_lab.training.recipe import Recipe, Schedule, Shape
 from specdec_lab.training.selftext import continue_batch
@@ -94,3 +96,15 @@ def test_smallest_gap_is_that_of_the_greedy_path():
         gaps.append((best.values[0] - best.values[1]).item())
         sequence.append(best.indices[0].item())
     assert smallest_gap(target, [5, 6, 7], 6) == pytest.approx(min(gaps), abs=1e-5)
+
+
+def test_rounding_for_shipping_is_what_a_saved_model_loads_as(tmp_path):
+    """The rotary frequencies stay as they are: rounded ones would turn far positions by other angles."""
+    model = build(SHAPE, RECIPE, 0).eval()
+    before = model.model.rotary_emb.inv_freq.clone()
+    copy.deepcopy(model).to(torch.bfloat16).save_pretrained(tmp_path)
+    loaded = type(model).from_pretrained(tmp_path, dtype=torch.float32).eval()
+    ids = torch.arange(60)[None]
+    with torch.inference_mode():
+        torch.testing.assert_close(rounded(model)(ids).logits, loaded(ids).logits, rtol=0, atol=1e-5)
+    assert torch.equal(model.model.rotary_emb.inv_freq, before)
