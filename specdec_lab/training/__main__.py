@@ -1,7 +1,7 @@
 """`python -m specdec_lab.training --corpus FILE`: makes the bundled pair, stage by stage, resumable.
 
 Stages: tokenizer, target, self-generated text, draft, weak draft, assets. Finished stages and checkpoints
-are kept in the work folder. About two hours on two CPU cores.
+are kept in the work folder. Takes hours rather than minutes on two CPU cores.
 """
 
 from __future__ import annotations
