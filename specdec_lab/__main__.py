@@ -153,7 +153,9 @@ def _figures(trace: Any, result: dict[str, Any]) -> list[str]:
 
 def _describe(pair: Any) -> str:
     def size(model: Any) -> str:
-        return f"{sum(p.numel() for p in model.parameters()) / 1e6:.1f}M parameters in {model.config.num_hidden_layers} layers"
+        layers = model.config.num_hidden_layers
+        millions = sum(p.numel() for p in model.parameters()) / 1e6
+        return f"{millions:.1f}M parameters in {layers} layer{'' if layers == 1 else 's'}"
 
     return f"target {size(pair.target)}, draft {size(pair.draft)}"
 
