@@ -37,15 +37,16 @@ class Session:
         self._device = model_device(self.model)
         self._keeps_logits = keeps_logits(self.model)
         self._modules = torch_modules(self.model)
-        self._training: list = []
-        self._modes: list[bool] | None = None
+        self._training: list | None = None  # None: look again before the next pass
         self._exposes_length = True
 
     def feed(self, tokens: list[int], rows: int) -> torch.Tensor:
         """Run the model over `tokens`, which follow what it has seen; logits of the last `rows`, (rows, vocab)."""
         ids = torch.tensor([tokens], dtype=torch.long, device=self._device)
         more = {"logits_to_keep": rows} if self._keeps_logits else {}
-        training = self._modules_in_training()
+        if self._training is None:
+            self._training = [module for module in self._modules if module.training]
+        training = self._training
         try:
             for module in training:
                 module.training = False
@@ -72,6 +73,7 @@ class Session:
 
         Raises `RuntimeError`, naming the model, where the cache says that the cut did not take.
         """
+        self._training = None  # a round is over, and between rounds the caller may call train() or eval()
         if valid_length >= self.length:
             return
         with torch.inference_mode():
@@ -80,15 +82,6 @@ class Session:
             self._cache = cut
         self.length = valid_length
         self._check_length("after truncate_cache")
-
-    def _modules_in_training(self) -> list:
-        """Modules to switch to eval mode for a pass. Every one is looked at when the session starts and when
-        `train()` or `eval()` was called on a model since; hundreds of look-ups a pass would show in timings."""
-        modes = [module.training for module in self._modules[:1]]
-        if modes != self._modes:
-            self._modes = modes
-            self._training = [module for module in self._modules if module.training]
-        return [module for module in self._training if module.training]
 
     def _check_length(self, when: str) -> None:
         if not self._exposes_length:

@@ -66,13 +66,19 @@ def torch_modules(model: Any) -> list:
     """
     from torch import nn
 
-    if isinstance(model, nn.Module):
-        return list(model.modules())
-    held = getattr(model, "__dict__", {}).values()
-    inside = [
-        part for part in held if isinstance(part, nn.Module) or callable(getattr(part, "forward", None))
-    ]
-    return [module for part in inside if part is not model for module in torch_modules(part)]
+    modules: dict[int, Any] = {}
+    seen: set[int] = set()
+    waiting = [model]
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, nn.Module):
+            modules.update((id(module), module) for module in part.modules())
+        elif part is model or callable(getattr(part, "forward", None)):
+            waiting += getattr(part, "__dict__", {}).values()
+    return list(modules.values())
 
 
 def vocabulary_size(model: Model) -> int | None:

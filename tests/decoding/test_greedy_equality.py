@@ -251,6 +251,28 @@ def test_mode_flips_between_rounds():
     assert [3, 1, 4, *new] == expected
 
 
+@pytest.mark.parametrize("flip", ["a part only", "all of it, twice"])
+def test_more_flips_between_rounds(flip):
+    """The modes are looked at before each pass, not guessed from the outermost module's."""
+    target = random_model("gpt2", seed=5, attn_pdrop=0.5, embd_pdrop=0.5, resid_pdrop=0.5)
+    block = target.transformer.h[0]
+    expected = autoregressive_decode(target, [3, 1, 4], 20, None)
+    if flip != "a part only":
+        target.train()
+        block.eval()
+    rounds = speculative_rounds(target, target, [3, 1, 4], max_new_tokens=20, gamma=3, eos_token_id=None)
+    new = list(next(rounds).emitted)
+    if flip == "a part only":
+        block.train()
+    else:
+        target.eval()
+        target.train()
+    modes = [module.training for module in target.modules()]
+    new += [token for item in rounds for token in item.emitted]
+    assert [3, 1, 4, *new] == expected
+    assert [module.training for module in target.modules()] == modes
+
+
 def test_closing_early_leaves_everything_as_found():
     model = random_model("gpt2", seed=5).train()
     rounds = speculative_rounds(model, model, [3, 1, 4], max_new_tokens=30, gamma=3, eos_token_id=None)

@@ -115,6 +115,15 @@ def test_crop_speaks_the_newest_dialect(count, left):
         layer.crop(3)
 
 
+def test_reset_empties_and_the_slab_is_used_again():
+    layer, new = SlabLayer(), rows(6, 1)
+    layer.update(*rows(9, 2))
+    layer.reset()
+    assert layer.get_seq_length() == 0
+    layer.update(*new)
+    assert_holds(layer, *new)
+
+
 def test_mask_sizes_for_counts_and_for_positions():
     """transformers asks with a number of queries, before 5.6 with their positions."""
     layer = SlabLayer()

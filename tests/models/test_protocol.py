@@ -58,6 +58,15 @@ def test_the_module_in_a_wrapper_is_found():
     assert (vocabulary_size(wrapper), context_length(wrapper)) == (64, 256)
 
 
+def test_objects_that_know_each_other_are_no_endless_search():
+    """A model and its counter, say, each with a `forward` and a reference to the other."""
+    outer, inner = PlainModel(RULE, 20), PlainModel(RULE, 20)
+    outer.inner, inner.outer = inner, outer
+    inner.network = random_model("llama", seed=1)
+    assert {id(module) for module in torch_modules(outer)} == {id(m) for m in inner.network.modules()}
+    assert autoregressive_decode(outer, [3], 4, None) == follow(RULE, [3], 4)
+
+
 class OwnNetwork(torch.nn.Module):
     """A module of one's own; its position table is registered before its token table."""
 
