@@ -15,17 +15,22 @@ _HOME = {
     "speculative_decode": "decoding.greedy",
     "speculative_rounds": "decoding.greedy",
     "ModelDrafter": "decoding.drafters",
+    "PromptLookupDrafter": "decoding.lookup",
+    "DialDrafter": "decoding.dial",
     "Proposal": "decoding.drafters",
     "Round": "decoding.rounds",
     "Trace": "decoding.rounds",
     "benchmark_decoding": "measure.benchmark",
+    "sweep": "measure.sweep",
     "estimate_alpha": "measure.theory",
     "load_pair": "models.pairs",
     "Pair": "models.pairs",
 }
 __all__ = [
+    "DialDrafter",
     "ModelDrafter",
     "Pair",
+    "PromptLookupDrafter",
     "Proposal",
     "Round",
     "Trace",
@@ -36,13 +41,17 @@ __all__ = [
     "load_pair",
     "speculative_decode",
     "speculative_rounds",
+    "sweep",
 ]
 
 if TYPE_CHECKING:
+    from .decoding.dial import DialDrafter
     from .decoding.drafters import ModelDrafter, Proposal
     from .decoding.greedy import autoregressive_decode, speculative_decode, speculative_rounds
+    from .decoding.lookup import PromptLookupDrafter
     from .decoding.rounds import Round, Trace
     from .measure.benchmark import benchmark_decoding
+    from .measure.sweep import sweep
     from .measure.theory import estimate_alpha
     from .models.pairs import Pair, load_pair
 

@@ -19,6 +19,16 @@ def check_count(value: Any, argument: str, least: int = 1) -> int:
     return number
 
 
+def check_probability(value: Any, argument: str) -> float:
+    """`value` as a float in 0…1; NaN and everything outside is a `ValueError`, what is no number a `TypeError`."""
+    if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
+        raise TypeError(f"{argument} must be a number between 0 and 1, got {value!r}")
+    number = float(value)
+    if not 0 <= number <= 1:
+        raise ValueError(f"{argument} must be between 0 and 1, got {number}")
+    return number
+
+
 def check_input_ids(input_ids: Any, argument: str = "input_ids") -> list[int]:
     """A fresh list of ids from a list, a tuple or a 1-D integer tensor or array. The caller's stays as it is."""
     if isinstance(input_ids, (str, bytes)):

@@ -38,7 +38,8 @@ class Proposal:
 
 
 class Drafter(Protocol):
-    """Anything that can guess. Optional attribute: `cache_length`, confirmed positions in its own cache."""
+    """Anything that can guess. Optional: an attribute `cache_length`, confirmed positions in its own cache, and a
+    method `prepare(prompt, max_new_tokens)` that a benchmark calls before any clock runs."""
 
     def start(self, prompt: list[int]) -> None:
         """A new run begins; forget the last one."""
@@ -112,21 +113,28 @@ class ModelDrafter:
             limit = min(limit, self._context - len(sequence) + 1)
         tokens: list[int] = []
         while not self._blind and len(tokens) < limit:
-            row = self._session.feed(pending, rows=1)[0]
-            token = int(row[: self._vocabulary].argmax())
+            token = self._choose(self._session.feed(pending, rows=1)[0])
             tokens.append(token)
             if token in self._end_tokens:
                 break
             pending = [token]
         return Proposal(tuple(tokens))
 
+    def _choose(self, row: Any) -> int:
+        return int(row[: self._vocabulary].argmax())
+
     def commit(self, sequence: list[int], hidden: Any = None) -> None:
         """Drop the rejected drafts from the cache; the last token of `sequence` is pending."""
         self._session.roll_back(len(sequence) - 1)
 
 
+def is_drafter(thing: Any) -> bool:
+    """Whether it can propose; everything else is taken for a draft model."""
+    return callable(getattr(thing, "propose", None))
+
+
 def as_drafter(drafter: Any, end_tokens: frozenset[int], vocabulary: int | None) -> Drafter:
     """`drafter` itself if it can propose, else a `ModelDrafter` around it."""
-    if callable(getattr(drafter, "propose", None)):
+    if is_drafter(drafter):
         return drafter
     return ModelDrafter(drafter, end_tokens=end_tokens, vocabulary=vocabulary)

@@ -7,13 +7,32 @@ place where acceptance is counted. Neither decides anything.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 
 SCHEMA_VERSION = 1
 
 ACCEPTED, CORRECTION, BONUS, PLAIN = "accepted", "correction", "bonus", "plain"
 END = "end"
+_FRAME_COLUMNS = [
+    "round",
+    "drafted",
+    "accepted",
+    "rejected",
+    "emitted",
+    "outcome",
+    "sequence_length",
+    "drafted_tokens",
+    "emitted_tokens",
+    "target_cache_before",
+    "target_cache_after",
+    "draft_cache_before",
+    "draft_cache_after",
+    "seconds_drafting",
+    "seconds_verifying",
+]
 
 
 @dataclass(frozen=True)
@@ -137,6 +156,96 @@ class Trace:
         """τ: new tokens ÷ rounds; NaN without rounds."""
         return len(self.new_tokens) / len(self.rounds) if self.rounds else float("nan")
 
+    def acceptance_by_position(self) -> list[dict[str, float]]:
+        """For each place in a draft (1 is the first): how many tokens stood there and what became of them.
+
+        `chance` is accepted ÷ judged, the conditional one that α averages; `share` is accepted ÷ drafted, which
+        falls from place to place because one rejection takes everything behind it along.
+
+        >>> item = Round((5, 6), (-1, 0), (0,), (5, 9), "correction", 3, 5, 3, 5, 0.0, 0.0)
+        >>> [p["chance"] for p in Trace((1,), (item, item)).acceptance_by_position()]
+        [1.0, 0.0]
+        """
+        places: list[dict[str, float]] = []
+        for place in range(max((len(item.drafted) for item in self.rounds), default=0)):
+            reached = [item for item in self.rounds if len(item.drafted) > place]
+            accepted = sum(len(item.accepted) > place for item in reached)
+            judged = accepted + sum(item.rejected and len(item.accepted) == place for item in reached)
+            places.append(
+                {
+                    "place": place + 1,
+                    "drafted": len(reached),
+                    "judged": judged,
+                    "accepted": accepted,
+                    "chance": accepted / judged if judged else float("nan"),
+                    "share": accepted / len(reached),
+                }
+            )
+        return places
+
+    def summary(self) -> dict[str, float]:
+        """All words for acceptance side by side, from the same counts.
+
+        drafted = accepted + rejected + unjudged; judged = accepted + rejected; new tokens = accepted +
+        corrections + bonuses + plain.
+        """
+        own = Counter(item.outcome for item in self.rounds)
+        return {
+            "rounds": len(self.rounds),
+            "new_tokens": len(self.new_tokens),
+            "drafted": self.drafted,
+            "accepted": self.accepted,
+            "rejected": self.rejected,
+            "unjudged": self.drafted - self.accepted - self.rejected,
+            "corrections": own[CORRECTION],
+            "bonuses": own[BONUS],
+            "plain": own[PLAIN],
+            "acceptance_rate": self.acceptance_rate,
+            "alpha": self.alpha,
+            "tokens_per_round": self.tokens_per_round,
+            "seconds_drafting": sum(item.seconds_drafting for item in self.rounds),
+            "seconds_verifying": sum(item.seconds_verifying for item in self.rounds),
+        }
+
+    def to_frame(self):
+        """A pandas DataFrame with one row a round: counts, tokens, outcome, caches and seconds. Needs pandas."""
+        import pandas as pd
+
+        length, rows = len(self.prompt), []
+        for number, item in enumerate(self.rounds, 1):
+            length += len(item.emitted)
+            rows.append(
+                {
+                    "round": number,
+                    "drafted": len(item.drafted),
+                    "accepted": len(item.accepted),
+                    "rejected": item.rejected,
+                    "emitted": len(item.emitted),
+                    "outcome": item.outcome,
+                    "sequence_length": length,
+                    "drafted_tokens": list(item.drafted),
+                    "emitted_tokens": list(item.emitted),
+                    "target_cache_before": item.target_cache_before,
+                    "target_cache_after": item.target_cache_after,
+                    "draft_cache_before": item.draft_cache_before,
+                    "draft_cache_after": item.draft_cache_after,
+                    "seconds_drafting": item.seconds_drafting,
+                    "seconds_verifying": item.seconds_verifying,
+                }
+            )
+        frame = pd.DataFrame(rows, columns=_FRAME_COLUMNS)
+        # a drafter without a cache has no length: missing, not a float
+        return frame.astype({"draft_cache_before": "Int64", "draft_cache_after": "Int64"})
+
+    def save(self, path: str | Path) -> None:
+        """Write the trace as JSON; the folder must exist."""
+        Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trace:
+        """Read what `save` wrote, to be shown or counted again without a model. `ValueError` if it is no trace."""
+        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+
     def to_json(self) -> str:
         """The whole trace as JSON, with the schema version."""
         rounds = [asdict(item) for item in self.rounds]
@@ -145,7 +254,10 @@ class Trace:
     @classmethod
     def from_json(cls, text: str) -> Trace:
         """The inverse of `to_json`. Raises `ValueError` on another schema version or a missing field."""
-        data = json.loads(text)
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"a trace is a JSON object; this is no JSON: {error}") from None
         check_schema(data, "trace")
         missing = [name for name in ("prompt", "rounds") if name not in data]
         if missing:
