@@ -6,35 +6,19 @@ prompt, in an order that alternates. It measures; it does not explain (`theory`,
 
 from __future__ import annotations
 
-import platform
 import statistics
-import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
-
-from specdec_lab.decoding.checks import check_count, check_end_tokens, check_fits, check_input_ids
-from specdec_lab.decoding.drafters import NoDrafter
+from specdec_lab.decoding.checks import check_count, check_end_tokens
+from specdec_lab.decoding.drafters import NoDrafter, is_drafter
 from specdec_lab.decoding.greedy import speculative_rounds
-from specdec_lab.decoding.rounds import Round, Trace
-from specdec_lab.models.protocol import as_model, model_device, torch_modules
+from specdec_lab.models.protocol import as_model, model_device
 
-from .clock import read_clock
-from .environment import versions
+from .environment import stamp
+from .exactness import first_difference, first_divergence
+from .interleave import Timing, check_prompts, prepare, take_turns
 from .theory import estimate_alpha
-
-
-@dataclass(frozen=True)
-class Timing:
-    """One decode of one prompt: what came out and how long it took, prompt processing included."""
-
-    trace: Trace
-    seconds: float
-    seconds_to_first_token: float
-    tokens_in_first_round: int
 
 
 def benchmark_decoding(
@@ -56,11 +40,12 @@ def benchmark_decoding(
     stop reading and never in between. No cache outlives a decode.
 
     Args:
-        target_model, draft_model, max_new_tokens, gamma, eos_token_id: as in `speculative_decode`.
+        target_model, max_new_tokens, gamma, eos_token_id: as in `speculative_decode`.
+        draft_model: a model, or any `Drafter`.
         prompts: a non-empty sequence of prompts, each a list, tuple or 1-D tensor of ids.
         warmup_runs: untimed runs first, of both decoders (0 or more).
         num_runs: timed runs (1 or more).
-        progress: called with (runs done, runs in all) after each run, warm-up included.
+        progress: called with (decodes done, decodes in all) after each prompt, warm-up included.
 
     Returns a dict. Times are in seconds. "Latency" is for one prompt in one run, from before the prompt is
     processed to after the last token. New tokens are those really produced, the prompt excluded.
@@ -79,6 +64,9 @@ def benchmark_decoding(
         speedup_of_medians          median run ÷ median run
         speedup_per_token           ratio of seconds per new token; the honest one if lengths differ
         mean_time_to_first_token_*  from the start until the first round is done (prefill + one verification)
+        largest_gap_*               longest wait between one new token and the next
+        gap_variation_*             standard deviation ÷ mean of those waits: near 0 when tokens trickle, above 1
+                                    when they come in bursts, as whole rounds do
         decode_tokens_per_second_*  prefill-free: tokens after the first round ÷ time after it
         new_tokens_*, rounds, drafted_tokens, accepted_tokens, rejected_tokens   of one run over all prompts
         outputs_match               whether both decoders gave the same tokens on every prompt and run
@@ -101,76 +89,42 @@ def benchmark_decoding(
     gamma = check_count(gamma, "gamma")
     max_new_tokens = check_count(max_new_tokens, "max_new_tokens")
     end_tokens = check_end_tokens(eos_token_id)
-    target, draft = as_model(target_model, "target_model"), as_model(draft_model, "draft_model")
-    prompts = _check_prompts(prompts, target, max_new_tokens)
+    target = as_model(target_model, "target_model")
+    draft = draft_model if is_drafter(draft_model) else as_model(draft_model, "draft_model")
+    prompts = check_prompts(prompts, target, max_new_tokens)
 
-    devices = {model_device(target), model_device(draft)}
-    legs = {"speculative": draft, "autoregressive": NoDrafter()}
-    timings: dict[str, list[list[Timing]]] = {leg: [] for leg in legs}
-    for run in range(warmup_runs + num_runs):
-        done: dict[str, list[Timing]] = {leg: [] for leg in legs}
-        for number, prompt in enumerate(prompts):
-            order = list(legs) if (run + number) % 2 == 0 else list(legs)[::-1]
-            for leg in order:
-                decode = partial(
-                    speculative_rounds,
-                    target,
-                    legs[leg],
-                    prompt,
-                    max_new_tokens=max_new_tokens,
-                    gamma=gamma,
-                    eos_token_id=end_tokens,
-                )
-                done[leg].append(_timed(prompt, decode, devices))
-        if run >= warmup_runs:
-            for leg in legs:
-                timings[leg].append(done[leg])
-        if progress is not None:
-            progress(run + 1, warmup_runs + num_runs)
+    prepare(draft, prompts, max_new_tokens)
+
+    def decoder(drafter: Any):
+        return lambda prompt: speculative_rounds(
+            target, drafter, prompt, max_new_tokens=max_new_tokens, gamma=gamma, eos_token_id=end_tokens
+        )
+
+    timings = take_turns(
+        {"speculative": decoder(draft), "autoregressive": decoder(NoDrafter())},
+        prompts,
+        warmup_runs=warmup_runs,
+        num_runs=num_runs,
+        devices={model_device(target), model_device(draft)},
+        progress=progress,
+    )
     result = _summary(timings["speculative"], timings["autoregressive"])
+    result["divergences"] = [
+        f"prompts[{i}], {first_divergence(target, prompt, ours.trace.new_tokens, plain.trace.new_tokens)}"
+        for i, (prompt, ours, plain) in enumerate(
+            zip(prompts, timings["speculative"][0], timings["autoregressive"][0], strict=True)
+        )
+        if result["first_divergence"][i] is not None
+    ]
     result.update(
         gamma=gamma,
         max_new_tokens=max_new_tokens,
         prompts=len(prompts),
         warmup_runs=warmup_runs,
         num_runs=num_runs,
-        device=str(model_device(target)),
-        dtype=_dtype(target),
-        threads=torch.get_num_threads(),
-        versions=versions(),
-        machine=f"{platform.system()} {platform.machine()}",
+        **stamp(target),
     )
     return result
-
-
-def _check_prompts(prompts: Any, target: Any, max_new_tokens: int) -> list[list[int]]:
-    if isinstance(prompts, (str, bytes)) or not hasattr(prompts, "__len__"):
-        raise TypeError(
-            f"prompts must be a sequence of prompts, each a list of ids, got {type(prompts).__name__}"
-        )
-    if len(prompts) == 0:
-        raise ValueError("prompts must hold at least one prompt, got none")
-    checked = []
-    for i, prompt in enumerate(prompts):
-        if isinstance(prompt, int):
-            raise TypeError(
-                f"prompts[{i}] must be a list of ids, got {prompt!r}; wrap a single prompt in a list"
-            )
-        checked.append(check_input_ids(prompt, f"prompts[{i}]"))
-        check_fits(target, checked[-1], max_new_tokens, f"prompts[{i}]")
-    return checked
-
-
-def _timed(prompt: list[int], decode: Callable[[], Iterable[Round]], devices: set[torch.device]) -> Timing:
-    kept: list[Round] = []
-    first = float("nan")
-    start = read_clock(devices)
-    for item in decode():
-        if not kept:  # a round ends by reading the target's answer, so the device has caught up by itself
-            first = time.perf_counter() - start
-        kept.append(item)
-    seconds = read_clock(devices) - start
-    return Timing(Trace.of(prompt, kept), seconds, first, len(kept[0].emitted))
 
 
 def _summary(speculative: list[list[Timing]], autoregressive: list[list[Timing]]) -> dict[str, Any]:
@@ -180,7 +134,7 @@ def _summary(speculative: list[list[Timing]], autoregressive: list[list[Timing]]
         every = [timing for run in runs for timing in run]
         seconds = sum(t.seconds for t in every)
         tokens = sum(len(t.trace.new_tokens) for t in every)
-        later_tokens = sum(len(t.trace.new_tokens) - t.tokens_in_first_round for t in every)
+        later_tokens = sum(len(t.trace.new_tokens) - len(t.trace.rounds[0].emitted) for t in every)
         later_seconds = sum(t.seconds - t.seconds_to_first_token for t in every)
         totals[leg] = seconds, tokens
         result[f"mean_latency_{leg}"] = seconds / len(every)
@@ -188,6 +142,11 @@ def _summary(speculative: list[list[Timing]], autoregressive: list[list[Timing]]
         result[f"tokens_per_second_{leg}"] = ratio(tokens, seconds)
         result[f"decode_tokens_per_second_{leg}"] = ratio(later_tokens, later_seconds)
         result[f"mean_time_to_first_token_{leg}"] = statistics.fmean(t.seconds_to_first_token for t in every)
+        gaps = [gap for t in every for gap in t.gaps]
+        result[f"largest_gap_{leg}"] = max(gaps, default=float("nan"))
+        result[f"gap_variation_{leg}"] = (
+            ratio(statistics.pstdev(gaps), statistics.fmean(gaps)) if gaps else float("nan")
+        )
         result[f"run_times_{leg}"] = [sum(t.seconds for t in run) for run in runs]
         result[f"new_tokens_{leg}"] = sum(len(t.trace.new_tokens) for t in runs[0])
 
@@ -197,7 +156,7 @@ def _summary(speculative: list[list[Timing]], autoregressive: list[list[Timing]]
     drafted, accepted = sum(t.drafted for t in traces), sum(t.accepted for t in traces)
     rejected, rounds = sum(t.rejected for t in traces), sum(len(t.rounds) for t in traces)
     divergences = [
-        _first_divergence(ours.trace.new_tokens, plainly.trace.new_tokens)
+        first_difference(ours.trace.new_tokens, plainly.trace.new_tokens)
         for ours, plainly in zip(speculative[0], autoregressive[0], strict=True)
     ]
     result.update(
@@ -229,18 +188,3 @@ def _summary(speculative: list[list[Timing]], autoregressive: list[list[Timing]]
 def ratio(above: float, below: float) -> float:
     """above ÷ below; NaN where `below` is zero or negative (a clock that did not move)."""
     return above / below if below > 0 else float("nan")
-
-
-def _first_divergence(ours: list[int], plain: list[int]) -> int | None:
-    for i, (a, b) in enumerate(zip(ours, plain, strict=False)):
-        if a != b:
-            return i
-    return None if len(ours) == len(plain) else min(len(ours), len(plain))
-
-
-def _dtype(model: Any) -> str:
-    stated = getattr(model, "dtype", None)
-    if stated is None:
-        weights = (p for module in torch_modules(model)[:1] for p in module.parameters())
-        stated = next((p.dtype for p in weights), "unknown")
-    return str(stated).removeprefix("torch.")

@@ -14,6 +14,9 @@ import sys
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
+
+from specdec_lab import __version__
 
 OK, NOTE, WRONG = "ok", "note", "wrong"
 _ASSETS = Path(__file__).resolve().parents[1] / "assets"
@@ -31,9 +34,23 @@ class Finding:
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that decide what is measured."""
-    return {"python": platform.python_version()} | {
-        package: installed_version(package) or "not installed"
-        for package in ("specdec_lab", "torch", "transformers")
+    return {"python": platform.python_version(), "specdec_lab": __version__} | {
+        package: installed_version(package) or "not installed" for package in ("torch", "transformers")
+    }
+
+
+def stamp(model: Any) -> dict[str, Any]:
+    """What a measurement depends on: device, dtype, threads, versions, machine."""
+    import torch
+
+    from specdec_lab.models.protocol import model_device, model_dtype
+
+    return {
+        "device": str(model_device(model)),
+        "dtype": str(model_dtype(model) or "unknown").removeprefix("torch."),
+        "threads": torch.get_num_threads(),
+        "versions": versions(),
+        "machine": f"{platform.system()} {platform.machine()}",
     }
 
 

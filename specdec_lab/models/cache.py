@@ -162,6 +162,14 @@ def select_rows(cache: SlabCache, first: int, rows: list[int]) -> SlabCache:
     return cache
 
 
+def cache_bytes(cache: SlabCache) -> tuple[int, int]:
+    """Bytes of the rows held, and of the slabs that they lie in, all layers together."""
+    if not isinstance(cache, SlabCache):
+        raise TypeError(f"cache_bytes needs a SlabCache, got {type(cache).__name__}")
+    held = sum(view.nbytes for layer in cache.layers for view in (layer.keys, layer.values))
+    return held, sum(slab.nbytes for layer in cache.layers for slab in (layer._key_slab, layer._value_slab))
+
+
 def uncuttable_layers(config) -> str | None:
     """Name of the first kind of layer in this model whose state cannot be cut by length, or None.
 

@@ -107,7 +107,7 @@ def load_pair(
             eos_token_id=tokenizer.eos_token_id,
             card=json.loads((folder / "card.json").read_text(encoding="utf-8")),
         )
-    tokenizer, other = AutoTokenizer.from_pretrained(target), AutoTokenizer.from_pretrained(draft)
+    tokenizer, other = _load_tokenizer(target, "target"), _load_tokenizer(draft, "draft")
     if tokenizer.encode(_SAMPLE, add_special_tokens=False) != other.encode(_SAMPLE, add_special_tokens=False):
         raise ValueError(
             f"target {target} and draft {draft} encode the same text differently; they need one tokenizer"
@@ -119,6 +119,18 @@ def load_pair(
         tokenizer=tokenizer,
         eos_token_id=tokenizer.eos_token_id,
     )
+
+
+def _load_tokenizer(source: str | Path, argument: str) -> Any:
+    if (Path(source).is_absolute() or str(source).startswith(".")) and not Path(source).is_dir():
+        raise ValueError(f"{argument} must be a local folder or a Hub id; there is no folder {str(source)!r}")
+    try:
+        return AutoTokenizer.from_pretrained(source)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"{argument} must be a local folder with a model and its tokenizer, or a Hub id that can be reached; "
+            f"{str(source)!r} is neither ({str(error).splitlines()[0]})"
+        ) from error
 
 
 def _load_model(source: str | Path, dtype: torch.dtype | str, device: torch.device | str | None) -> Any:

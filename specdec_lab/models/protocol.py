@@ -108,6 +108,14 @@ def model_device(model: Model):
     return torch.device(device)
 
 
+def model_dtype(model: Model):
+    """The dtype of the weights: what the model says, else its first weight's; None for a model without weights."""
+    stated = getattr(model, "dtype", None)
+    if stated is not None:
+        return stated
+    return next((p.dtype for module in torch_modules(model)[:1] for p in module.parameters()), None)
+
+
 def model_name(model: Model) -> str:
     """A short name for messages."""
     return getattr(model, "name", None) or type(model).__name__

@@ -407,10 +407,11 @@ def test_prompts_are_left_as_they_were(clock):
     assert result["new_tokens_speculative"] == 48
 
 
-def test_progress_counts_runs(clock):
+def test_progress_counts_decodes(clock):
     said = []
     bench(timed_pair(clock), warmup_runs=1, num_runs=2, progress=lambda *counts: said.append(counts))
-    assert said == [(1, 3), (2, 3), (3, 3)]
+    total = 3 * len(PROMPTS) * 2
+    assert said == [(done, total) for done in range(2, total + 1, 2)]
 
 
 # ---------------------------------------------------------------- F41

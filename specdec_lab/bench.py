@@ -1,0 +1,183 @@
+"""`python -m specdec_lab bench`: a sweep from the command line; table, CSV or JSON, and a picture.
+
+It reads arguments and writes files; what is measured is `measure/sweep.py`, what is drawn `show/plots.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+TABLES, PICTURES = (".csv", ".json"), (".png", ".svg", ".pdf")
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+def add_bench(commands: Any) -> None:
+    """Add the command to an argparse subparsers object."""
+    bench = commands.add_parser("bench", help="measure the speed-up of a pair at several γ")
+    bench.add_argument("--pair", default="tiny", help='bundled pair: "tiny" or "tiny-weak" (default: tiny)')
+    bench.add_argument("--target", help="local folder or Hub id of the target, instead of --pair")
+    bench.add_argument("--draft", help="local folder or Hub id of the draft, with --target")
+    bench.add_argument(
+        "--drafter", choices=("model", "lookup"), default="model", help="who drafts: the pair's draft model, "
+        "or prompt lookup, which copies from the text so far (default: model)",
+    )  # fmt: skip
+    bench.add_argument("--gammas", default="1,2,3,4,6,8,12,16", help="γ values, separated by commas")
+    bench.add_argument("--alphas", help="acceptance chances for the dial, separated by commas: the draft errs "
+                       "as often as told and its passes are paid")  # fmt: skip
+    bench.add_argument("--prompts", type=Path, help="prompts: a JSON list of texts, or one text a line")
+    bench.add_argument("--max-prompts", type=int, default=8, help="use the first so many (default: 8)")
+    bench.add_argument("--max-new-tokens", type=int, default=96, help="tokens to add (default: 96)")
+    bench.add_argument("--runs", type=int, default=5, help="timed runs (default: 5)")
+    bench.add_argument("--warmup", type=int, default=1, help="untimed runs before them (default: 1)")
+    bench.add_argument("--dtype", choices=DTYPES, default="float32", help="of the weights (default: float32)")
+    bench.add_argument("--device", help="device for both models (default: cpu)")
+    bench.add_argument("--threads", type=int, help="CPU threads for torch (default: torch's own choice)")
+    bench.add_argument("--out", type=Path, help=f"write every decode to a file ({', '.join(TABLES)})")
+    bench.add_argument("--picture", type=Path, help=f"draw speed-up against γ ({', '.join(PICTURES)})")
+    bench.add_argument("--force", action="store_true", help="overwrite existing files")
+    bench.set_defaults(run=run_bench)
+
+
+def run_bench(options: argparse.Namespace) -> int:
+    """Measure, print, write; returns 1 if float32 outputs differ from plain decoding beyond a near tie."""
+    gammas = _numbers(options.gammas, "--gammas", int)
+    alphas = None if options.alphas is None else _numbers(options.alphas, "--alphas", float)
+    if options.max_prompts < 1:
+        raise ValueError(f"--max-prompts must be at least 1, got {options.max_prompts}")
+    texts = None if options.prompts is None else read_prompts(options.prompts)
+    _check_file(options.out, "--out", TABLES, options.force)
+    _check_file(options.picture, "--picture", PICTURES, options.force)
+    if options.drafter == "lookup" and alphas is not None:
+        raise ValueError("--alphas sets a draft model's dial and cannot be used with --drafter lookup")
+
+    import torch
+    from tqdm import tqdm
+
+    from specdec_lab import load_pair
+    from specdec_lab.decoding.lookup import PromptLookupDrafter
+    from specdec_lab.measure.sweep import summarise, sweep
+
+    if options.threads is not None:
+        if options.threads < 1:
+            raise ValueError(f"--threads must be at least 1, got {options.threads}")
+        torch.set_num_threads(options.threads)
+    pair = load_pair(
+        options.pair,
+        target=options.target,
+        draft=options.draft,
+        dtype=getattr(torch, options.dtype),
+        device=options.device,
+    )
+    texts = list(pair.prompts) if texts is None else texts
+    if not texts:
+        raise ValueError("--prompts FILE is needed: this pair brings no prompts of its own")
+    prompts = [pair.encode(text) for text in texts[: options.max_prompts]]
+
+    with tqdm(unit="decode", disable=None, file=sys.stderr, leave=False) as bar:
+
+        def progress(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        frame = sweep(
+            pair.target,
+            PromptLookupDrafter() if options.drafter == "lookup" else pair.draft,
+            prompts,
+            options.max_new_tokens,
+            gammas,
+            pair.eos_token_id,
+            alphas=alphas,
+            warmup_runs=options.warmup,
+            num_runs=options.runs,
+            progress=progress,
+        )
+    summary = summarise(frame)
+    _print(summary, frame, pair.name if options.drafter == "model" else f"{pair.name}, prompt lookup")
+    if options.out is not None:
+        _write(frame, options.out)
+    if options.picture is not None:
+        from specdec_lab.show.plots import speedup_by_gamma
+
+        figure, sentence = speedup_by_gamma(summary)
+        figure.savefig(options.picture, dpi=150)
+        print(f"{sentence}\nwritten: {options.picture}")
+    return _verdict(frame)
+
+
+def read_prompts(path: Path) -> list[str]:
+    """Texts of a prompts file: a JSON list of strings (".json"), or one text a line, empty lines skipped."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"--prompts {path} cannot be read: {error}") from None
+    if path.suffix == ".json":
+        try:
+            prompts = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"--prompts {path} is no JSON: {error}") from None
+        if not isinstance(prompts, list) or not all(isinstance(item, str) and item for item in prompts):
+            raise ValueError(f"--prompts {path} must hold a JSON list of texts, none of them empty")
+    else:
+        prompts = [line for line in text.splitlines() if line.strip()]
+    if not prompts:
+        raise ValueError(f"--prompts {path} holds no prompt")
+    return prompts
+
+
+def _numbers(text: str, option: str, kind: type) -> list:
+    try:
+        return [kind(part) for part in text.replace(",", " ").split()]
+    except ValueError:
+        raise ValueError(f"{option} must be numbers separated by commas, got {text!r}") from None
+
+
+def _check_file(path: Path | None, option: str, endings: tuple[str, ...], force: bool) -> None:
+    """Everything that would make writing fail, before anything is measured."""
+    if path is None:
+        return
+    if path.suffix not in endings:
+        raise ValueError(f"{option} must end in one of {', '.join(endings)}, got {path}")
+    if not path.parent.is_dir():
+        raise ValueError(f"{option} {path}: the folder {path.parent} does not exist")
+    if path.exists() and not force:
+        raise ValueError(f"{option} {path} exists; give another name, or --force to overwrite it")
+
+
+def _print(summary: Any, frame: Any, name: str) -> None:
+    first = frame.iloc[0]
+    print(
+        f"pair {name}; {frame['prompt'].nunique()} prompts, {frame['run'].nunique()} interleaved runs; "
+        f"{first['device']}, {first['dtype']}, {first['threads']} threads, torch {first['torch']}, "
+        f"transformers {first['transformers']}\n"
+    )
+    table = summary.assign(
+        spread=[
+            f"{a:.2f} to {b:.2f}"
+            for a, b in zip(summary["speedup_low"], summary["speedup_high"], strict=True)
+        ],
+        same=summary["same_as_plain"].map({True: "yes", False: "NO"}),
+    )[["decoder", "speedup", "spread", "tokens_per_round", "acceptance_rate", "alpha", "same"]]
+    table.columns = [
+        "decoder", "speed-up", "spread", "tokens per round", "acceptance rate", "alpha", "same tokens"
+    ]  # fmt: skip
+    print(table.to_string(index=False, float_format="{:.3f}".format, na_rep="") + "\n")
+
+
+def _write(frame: Any, path: Path) -> None:
+    if path.suffix == ".csv":
+        frame.to_csv(path, index=False)
+    else:
+        path.write_text(frame.to_json(orient="records", indent=1) + "\n", encoding="utf-8")
+    print(f"written: {path}, {len(frame)} rows")
+
+
+def _verdict(frame: Any) -> int:
+    """Say where tokens differ from plain decoding and why; 1 unless rounding explains every difference."""
+    differing = frame[~frame["same_as_plain"]]
+    for row in differing.drop_duplicates(["decoder", "prompt", "divergence"]).itertuples():
+        print(f"prompt {row.prompt}, {row.decoder}: {row.divergence}", file=sys.stderr)
+    return 0 if differing["near_tie"].all() else 1
