@@ -1,0 +1,1 @@
+"""What people practise with: the checks of a decoder, and the bug museum they are tried on."""
