@@ -30,3 +30,15 @@ def test_decoding_speed_prints_its_table_over_equal_outputs(capsys, monkeypatch)
     for row in ("transformers assisted", "transformers generate", "model forwards", "per round"):
         assert re.search(rf"{row} +[\d.]+", output), row
     assert len(re.findall(r"^ +\d+  [\d.]+  \(", output, re.M)) == 2
+
+
+def test_context_costs_prints_its_table(capsys, monkeypatch):
+    arguments = ["context_costs.py", "--lengths", "16", "40", "--repeats", "2"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    runpy.run_path(str(BENCHMARKS / "context_costs.py"), run_name="__main__")
+    output = capsys.readouterr().out
+    for row in ("slab cache", "dynamic cache", "dynamic cache ÷ slab cache"):
+        assert re.search(rf"{row} +[\d.]+", output), row
+    assert re.search(r"target, draft +[\d,]+, [\d,]+", output)
+    assert re.search(r"head on one row / on all +\d+ MB / \d+ MB", output)
+    assert re.search(r"speculative: .* [\d.]+ ms, [\d.]+ ms, [\d.]+", output)
