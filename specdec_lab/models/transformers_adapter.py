@@ -14,6 +14,7 @@ import torch
 from transformers import PreTrainedModel
 
 from .cache import SlabCache, check_cache, cut_cache, select_rows, uncuttable_layers
+from .probe import why_inexact
 
 
 class TransformersAdapter:
@@ -26,8 +27,9 @@ class TransformersAdapter:
 
     Raises:
         TypeError: the model is not a transformers model.
-        ValueError: encoder-decoder, recurrent or hybrid models, and models without a language-model
-            head: their state cannot be rolled back exactly. The message names the model type.
+        ValueError: encoder-decoder, recurrent or hybrid models, models without a language-model head, and
+            those that do not give a block behind their cache the answers of one pass (`probe.py`): they
+            cannot be rolled back or verified exactly. The message names the model type.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -46,6 +48,9 @@ class TransformersAdapter:
         self.max_position_embeddings: int | None = getattr(config, "max_position_embeddings", None)
         self.rotary_switch: int | None = rotary_switch(config)
         self.name: str = config.model_type
+        refusal = why_inexact(self)
+        if refusal:
+            raise ValueError(f"{type(model).__name__} (model type {model.config.model_type!r}) {refusal}")
 
     @property
     def device(self) -> torch.device:

@@ -1,0 +1,107 @@
+"""Does this model give a block behind its cache the same answers as one pass over everything? Asked by trying.
+
+Speculation needs that, and some models that look like ordinary decoders do not have it: a mask that lets the first
+pass look ahead (PaliGemma), positions that are counted without padding ids (RoBERTa), a block behind the cache that
+raises or gets a wrong mask (XLM, ProphetNet; Moshi and Persimmon in early transformers 5). Types on which the
+conformance tests have shown it are believed and not asked.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+import torch
+
+from .protocol import torch_modules
+
+# what tests/conformance decodes exactly, on both ends of the supported transformers range
+PROVEN = frozenset(
+    [
+        "bloom",
+        "deepseek_v3",
+        "falcon",
+        "gemma",
+        "gemma2",
+        "gemma3_text",
+        "gpt2",
+        "gpt_neo",
+        "gpt_neox",
+        "gpt_oss",
+        "granite",
+        "llama",
+        "llama4_text",
+        "mistral",
+        "mixtral",
+        "mpt",
+        "olmo2",
+        "opt",
+        "phi",
+        "phi3",
+        "qwen2",
+        "qwen3",
+        "smollm3",
+    ]
+)
+# relative to the largest |logit|; exact models stay below 1e-6 in float32, the others are off by tenths
+TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3}
+HALF_TOLERANCE = 0.2
+
+_answers: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def why_inexact(adapter) -> str | None:
+    """Half a sentence saying why blocks behind this model's cache cannot be trusted, or None.
+
+    At most four short passes, once in the life of a model; none for proven types.
+    """
+    model = adapter.model
+    config = model.config.get_text_config(decoder=True)
+    if getattr(config, "is_causal", True) is False or getattr(config, "use_bidirectional_attention", False):
+        return "is set to look ahead within a pass, so drafted tokens would change what comes before them"
+    if model.config.model_type in PROVEN:
+        return None
+    if model not in _answers:
+        _answers[model] = _try(adapter, config)
+    return _answers[model]
+
+
+def _try(adapter, config) -> str | None:
+    vocabulary = adapter.vocab_size
+    ids = [number % vocabulary for number in (11, 5, 7, 3, 13, 17, 19, 23)]
+    padding = getattr(config, "pad_token_id", None)
+    if isinstance(padding, int) and 0 <= padding < vocabulary:
+        ids[1] = ids[6] = padding  # never first or last in a pass, where transformers would warn of it
+    first, junk, block = ids[:3], ids[3:5], ids[5:]
+
+    def run(tokens: list[int], cache=None, use_cache: bool = True):
+        return adapter.forward(
+            torch.tensor([tokens], device=adapter.device), use_cache=use_cache, past_key_values=cache
+        )
+
+    training = [module for module in torch_modules(adapter.model) if module.training]
+    try:
+        for module in training:
+            module.training = False
+        with torch.inference_mode():
+            whole = run([*first, *block], use_cache=False).logits[0].float()
+            step = run(first)
+            rows, cache = [step.logits[0]], step.past_key_values
+            held = cache.get_seq_length()
+            if held != len(first):
+                return f"keeps no cache that can be rolled back: it holds {held} positions after {len(first)} tokens"
+            cache = run(junk, cache).past_key_values
+            cache = adapter.truncate_cache(cache, len(first))
+            rows.append(run(block, cache).logits[0])
+            off = (torch.cat(rows).float() - whole).abs().max() / whole.abs().max().clamp(min=1e-6)
+    except Exception as error:  # whatever a model raises here, it would raise in the middle of a text
+        said = "".join(str(error).splitlines()[:1])
+        return f"cannot process a block of tokens behind its cache ({type(error).__name__}: {said})"
+    finally:
+        for module in training:
+            module.training = True
+    if not off <= TOLERANCE.get(adapter.dtype, HALF_TOLERANCE):
+        return (
+            "gives other logits for a block of tokens behind its cache than for one pass over everything "
+            f"(they differ by {off.item():.1g} of the largest), so nothing can be verified with it"
+        )
+    return None
