@@ -22,7 +22,11 @@ _HOME = {
     "Trace": "decoding.rounds",
     "benchmark_decoding": "measure.benchmark",
     "sweep": "measure.sweep",
+    "break_even_alpha": "measure.theory",
     "estimate_alpha": "measure.theory",
+    "expected_tokens_per_round": "measure.theory",
+    "optimal_gamma": "measure.theory",
+    "speedup": "measure.theory",
     "load_pair": "models.pairs",
     "Pair": "models.pairs",
 }
@@ -37,10 +41,14 @@ __all__ = [
     "__version__",
     "autoregressive_decode",
     "benchmark_decoding",
+    "break_even_alpha",
     "estimate_alpha",
+    "expected_tokens_per_round",
     "load_pair",
+    "optimal_gamma",
     "speculative_decode",
     "speculative_rounds",
+    "speedup",
     "sweep",
 ]
 
@@ -52,7 +60,13 @@ if TYPE_CHECKING:
     from .decoding.rounds import Round, Trace
     from .measure.benchmark import benchmark_decoding
     from .measure.sweep import sweep
-    from .measure.theory import estimate_alpha
+    from .measure.theory import (
+        break_even_alpha,
+        estimate_alpha,
+        expected_tokens_per_round,
+        optimal_gamma,
+        speedup,
+    )
     from .models.pairs import Pair, load_pair
 
 

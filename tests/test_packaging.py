@@ -111,7 +111,8 @@ def test_ci_takes_its_commands_from_the_readme():
     assert "test=$(readme_command test)" in script
     assert 'run "$install"' in script
     assert 'run "$test"' in script
-    assert "pip install" not in script, "a second copy of the install command"
+    installs = re.findall(r"pip install.*", script)
+    assert len(installs) == 1 and "-r tests/oldest_transformers.txt" in installs[0], "the README installs"
     if os.name == "posix":
         assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
@@ -174,3 +175,10 @@ def test_import_is_light(tmp_path):
     origin, modules = json.loads(done.stdout)
     assert Path(origin).is_relative_to(PACKAGE)
     assert {"torch", "transformers", "numpy", "pandas"}.isdisjoint(modules)
+
+
+def test_the_oldest_transformers_that_is_promised_is_the_one_tested():
+    pin = re.search(r"^transformers==(\S+)$", (ROOT / "tests/oldest_transformers.txt").read_text(), re.M)[1]
+    bound = re.search(r'"transformers>=([\d.]+)"', (ROOT / "pyproject.toml").read_text())[1]
+    assert pin.startswith(f"{bound}.")
+    assert "tests/oldest_transformers.txt" in (ROOT / ".ci/run").read_text()
