@@ -117,9 +117,13 @@ def test_ci_takes_its_commands_from_the_readme():
         assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
 
-def test_readme_example_runs():
+def test_readme_examples_run(capsys):
     names: dict = {}
-    exec("\n".join(readme_block("```python")), names)
+    blocks = re.findall(r"```python\n(.*?)\n```", read("README.md"), flags=re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(block, names)
+    assert names["trace"].sequence == names["tokens"] and "tokens_per_round" in capsys.readouterr().out
     assert 0.0 <= names["acceptance_rate"] <= 1.0
     assert len(names["tokens"]) > len(names["ids"])
 
