@@ -84,12 +84,13 @@ def load_pair(
         device: the CPU unless given. The bundled models are too small to gain from anything else.
 
     Raises:
-        ValueError: an unknown name, only one of target and draft, or tokenizers that encode differently.
+        ValueError: an unknown name, only one of target and draft, tokenizers that encode differently, or a
+            device that this machine or this build of torch does not have.
 
     Example:
         >>> pair = load_pair("tiny")  # doctest: +SKIP
     """
-    dtype = torch.float32 if dtype is None else dtype
+    dtype, device = torch.float32 if dtype is None else dtype, _check_device(device)
     if (target is None) != (draft is None):
         missing = "draft" if draft is None else "target"
         raise ValueError(f"target and draft must be given together; {missing} is missing")
@@ -121,6 +122,22 @@ def load_pair(
     )
 
 
+def _check_device(device: torch.device | str | None) -> torch.device:
+    try:
+        found = torch.device("cpu" if device is None else device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"device must name a torch device such as 'cpu' or 'cuda', got {device!r}"
+        ) from error
+    there = {"cpu", "meta"}
+    there |= {kind for kind in ("cuda", "mps", "xpu") if getattr(torch, kind).is_available()}
+    if found.type not in there:
+        raise ValueError(
+            f"device {str(found)!r} is not there; torch sees {', '.join(sorted(there - {'meta'}))}"
+        )
+    return found
+
+
 def _load_tokenizer(source: str | Path, argument: str) -> Any:
     if (Path(source).is_absolute() or str(source).startswith(".")) and not Path(source).is_dir():
         raise ValueError(f"{argument} must be a local folder or a Hub id; there is no folder {str(source)!r}")
@@ -133,10 +150,10 @@ def _load_tokenizer(source: str | Path, argument: str) -> Any:
         ) from error
 
 
-def _load_model(source: str | Path, dtype: torch.dtype | str, device: torch.device | str | None) -> Any:
+def _load_model(source: str | Path, dtype: torch.dtype | str, device: torch.device) -> Any:
     with _no_progress_bar():
         model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
-    return model.to(device or "cpu").eval()
+    return model.to(device).eval()
 
 
 @contextmanager

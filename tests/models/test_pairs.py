@@ -105,3 +105,22 @@ def test_wrong_names_are_refused_in_words():
         load_pair("huge")
     with pytest.raises(ValueError, match="draft is missing"):
         load_pair(target="somewhere")
+
+
+@pytest.mark.parametrize("device", ["abacus", "cuda:x", 1.5])
+def test_a_device_that_is_none_is_refused(device):
+    with pytest.raises(ValueError, match="device must name a torch device"):
+        load_pair("tiny", device=device)
+
+
+def test_a_device_that_is_not_there_is_refused_before_anything_is_loaded(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(ValueError, match="device 'cuda:1' is not there; torch sees cpu"):
+        load_pair("tiny", device="cuda:1")
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ValueError, match="target must be a local folder or a Hub id; there is no folder"):
+        load_pair(target=tmp_path / "none", draft=tmp_path)
+    with pytest.raises(ValueError, match="target must be a local folder with a model and its tokenizer"):
+        load_pair(target=tmp_path, draft=tmp_path)
