@@ -103,7 +103,9 @@ def main() -> None:
     pair = load_pair(options.pair)
     prompts = pair.prompt_ids[: options.prompts]
     plain = GenerationConfig(max_new_tokens=new, do_sample=False, pad_token_id=0, eos_token_id=None)
-    pair.target.generation_config = plain  # `generate` fills a missing end token from here, and would stop early
+    pair.target.generation_config = (
+        plain  # `generate` fills a missing end token from here, and would stop early
+    )
     pair.draft.generation_config = GenerationConfig(
         num_assistant_tokens=gamma,
         num_assistant_tokens_schedule="constant",
