@@ -1,1 +1,1 @@
-"""What people look at: token strips in the terminal."""
+"""What people look at: token strips, pictures with a sentence each, the round player, sliders, taught numbers."""
