@@ -143,10 +143,11 @@ def _load_tokenizer(source: str | Path, argument: str) -> Any:
         raise ValueError(f"{argument} must be a local folder or a Hub id; there is no folder {str(source)!r}")
     try:
         return AutoTokenizer.from_pretrained(source)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ImportError) as error:
+        said = " ".join(str(error).split())
         raise ValueError(
             f"{argument} must be a local folder with a model and its tokenizer, or a Hub id that can be reached; "
-            f"{str(source)!r} is neither ({str(error).splitlines()[0]})"
+            f"{str(source)!r} is neither: {said[:200]}"
         ) from error
 
 
