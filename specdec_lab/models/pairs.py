@@ -152,13 +152,13 @@ def _load_tokenizer(source: str | Path, argument: str) -> Any:
 
 
 def _load_model(source: str | Path, dtype: torch.dtype | str, device: torch.device) -> Any:
-    with _no_progress_bar():
+    with no_progress_bar():
         model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
     return model.to(device).eval()
 
 
 @contextmanager
-def _no_progress_bar() -> Iterator[None]:
+def no_progress_bar() -> Iterator[None]:
     """transformers 5 draws a bar even for tiny models; it would end up in stored notebooks."""
     shown = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()

@@ -9,7 +9,6 @@ import functools
 import random
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,9 @@ from typing import Any
 import torch
 from helpers import VOCABULARY, Reference, random_model, uncached_greedy, with_noise
 from transformers import AutoTokenizer
-from transformers.utils import logging as transformers_logging
 
 from specdec_lab import load_pair
-from specdec_lab.models.pairs import ASSETS
+from specdec_lab.models.pairs import ASSETS, no_progress_bar
 
 WINDOW = 8  # of every family that has one; prompt and text go far beyond
 NEW_TOKENS = 24
@@ -180,18 +178,6 @@ def saved_and_loaded(target, draft):
             model.save_pretrained(place)
             tokenizer.save_pretrained(place)
         return load_pair(**places)
-
-
-@contextmanager
-def no_progress_bar() -> Iterator[None]:
-    """Saving and loading a model draws one on stderr, which has to stay empty here."""
-    shown = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            transformers_logging.enable_progress_bar()
 
 
 def varied_texts(name: str, recipe: Recipe, target) -> Iterator[tuple[list[int], Reference]]:
