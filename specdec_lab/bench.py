@@ -171,7 +171,9 @@ def _write(frame: Any, path: Path) -> None:
     if path.suffix == ".csv":
         frame.to_csv(path, index=False)
     else:
-        path.write_text(frame.to_json(orient="records", indent=1) + "\n", encoding="utf-8")
+        path.write_text(
+            frame.to_json(orient="records", indent=1, double_precision=15) + "\n", encoding="utf-8"
+        )
     print(f"written: {path}, {len(frame)} rows")
 
 

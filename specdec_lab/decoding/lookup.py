@@ -13,7 +13,7 @@ from .drafters import Proposal
 
 
 class PromptLookupDrafter:
-    """Copies what followed the latest earlier occurrence of the sequence's last tokens. Taught in notebook 09.
+    """Copies what followed the latest earlier occurrence of the sequence's last tokens.
 
     The longest n-gram is tried first, then shorter ones down to one token. A copy may run into the tokens that
     it has just proposed, so text of a short period is continued for the whole round.

@@ -71,6 +71,8 @@ def benchmark_decoding(
         new_tokens_*, rounds, drafted_tokens, accepted_tokens, rejected_tokens   of one run over all prompts
         outputs_match               whether both decoders gave the same tokens on every prompt and run
         first_divergence            for each prompt the index of the first differing new token, or None
+        divergences                 a sentence for each prompt that differs: where, the gap of the logits, and whether
+                                    rounding explains it (`exactness.first_divergence`)
         gamma, max_new_tokens, prompts, warmup_runs, num_runs, device, dtype, threads, versions, machine
 
     A clock that did not move gives NaN.

@@ -78,12 +78,10 @@ def first_divergence(
         return Divergence(index, token, plain, float("nan"), float("nan"), near_tie=False)
     sequence = [*prompt, *plain_new_tokens[:index]]
     stepwise, block = Session(target_model, "target_model"), Session(target_model, "target_model")
-    stepwise.feed(prompt, rows=1)
-    step = None
+    step = stepwise.feed(prompt, rows=1)[0]
     for token in plain_new_tokens[:index]:
-        step = stepwise.feed([token], rows=1)[0].double()
-    whole = block.feed(sequence, rows=1)[0].double()
-    step = whole if step is None else step
+        step = stepwise.feed([token], rows=1)[0]
+    step, whole = step.double(), block.feed(sequence, rows=1)[0].double()
     token, plain = new_tokens[index], plain_new_tokens[index]
     gap, noise = (step[plain] - step[token]).item(), (step - whole).abs().max().item()
     bound = max(2 * noise, 1e-4 * max(1.0, step.abs().max().item()))

@@ -105,7 +105,7 @@ def sweep(
     contenders = {PLAIN: decoder(NoDrafter(), 1)}
     for alpha, drafter in dials.items():
         for gamma in gammas:
-            name = f"gamma={gamma}" + ("" if alpha is None else f" alpha={alpha:g}")
+            name = f"gamma={gamma}" + ("" if alpha is None else f" alpha={alpha:.12g}")
             labels[name], contenders[name] = (gamma, alpha), decoder(drafter, gamma)
 
     devices = {model_device(target)} | ({model_device(draft)} if draft is not None else set())

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from specdec_lab.decoding.rounds import ACCEPTED, CORRECTION, Round, Trace
 
+from .terminal import REJECTED, UNJUDGED
+
 START, DRAFT, VERIFY, COMMIT, ROLL_BACK = "start", "draft", "verify", "commit", "roll back"
 PHASES = (DRAFT, VERIFY, COMMIT, ROLL_BACK)
 
@@ -17,7 +19,7 @@ PHASES = (DRAFT, VERIFY, COMMIT, ROLL_BACK)
 CONFIRMED, SPECULATIVE, STALE, CUT, UNFED = "confirmed", "speculative", "stale", "cut", "unfed"
 HELD = (CONFIRMED, SPECULATIVE, STALE)
 # What became of a drafted token.
-GUESS, REJECTED, UNJUDGED = "guess", "rejected", "unjudged"
+GUESS = "guess"  # until it is judged; then as in terminal.py
 
 
 @dataclass(frozen=True)

@@ -49,34 +49,43 @@ def style_for(encoding: str | None, colour: bool) -> Style:
         return Style(ascii_marks, "_", "\\n", _COLOURS if colour else {})
 
 
+WORDS = {
+    ACCEPTED: "accepted draft",
+    REJECTED: "rejected draft",
+    UNJUDGED: "never judged",
+    CORRECTION: "correction",
+    BONUS: "bonus",
+    PLAIN: "nothing drafted",
+}
+
+
 def legend(style: Style) -> str:
     """One line that explains the marks."""
-    words = {
-        ACCEPTED: "accepted draft",
-        REJECTED: "rejected draft",
-        UNJUDGED: "never judged",
-        CORRECTION: "correction",
-        BONUS: "bonus",
-        PLAIN: "nothing drafted",
-    }
-    return "   ".join(style.paint(kind, style.marks[kind] + " " + word) for kind, word in words.items())
+    return "   ".join(style.paint(kind, style.marks[kind] + " " + word) for kind, word in WORDS.items())
 
 
-def round_line(item: Round, decode: Callable[[list[int]], str], style: Style) -> str:
-    """The drafted tokens with their verdict, then the target's own token.
+def verdicts(item: Round) -> list[tuple[str, int]]:
+    """(kind, token) of every drafted token, then of the target's own.
 
     Only the first rejected draft was judged; what a chain drafted behind it never was.
     """
+    agreed = len(item.accepted)
+    refused = item.drafted[agreed:]
+    return [
+        *((ACCEPTED, item.drafted[i]) for i in item.accepted),
+        *((UNJUDGED if i else REJECTED, token) for i, token in enumerate(refused)),
+        *((item.outcome, token) for token in item.emitted[agreed:]),
+    ]
+
+
+def round_line(item: Round, decode: Callable[[list[int]], str], style: Style) -> str:
+    """The drafted tokens with their verdict, then the target's own token."""
 
     def show(kind: str, token: int) -> str:
         text = decode([token]).replace(" ", style.space).replace("\n", style.newline)
         return style.paint(kind, style.marks[kind] + text)
 
-    parts = [show(ACCEPTED, item.drafted[i]) for i in item.accepted]
-    refused = item.drafted[len(item.accepted) :]
-    parts += [show(UNJUDGED if i else REJECTED, token) for i, token in enumerate(refused)]
-    parts += [show(item.outcome, token) for token in item.emitted[len(item.accepted) :]]
-    return "  ".join(parts)
+    return "  ".join(show(kind, token) for kind, token in verdicts(item))
 
 
 def token_strip(trace: Trace, decode: Callable[[list[int]], str], style: Style) -> str:

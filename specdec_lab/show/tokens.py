@@ -17,7 +17,7 @@ from itertools import groupby
 from specdec_lab.decoding.rounds import ACCEPTED, BONUS, CORRECTION, END, PLAIN, Round, Trace
 
 from .style import BLUE, GREEN, VERMILION
-from .terminal import REJECTED, UNJUDGED, Style, legend, round_line, style_for, token_strip
+from .terminal import REJECTED, UNJUDGED, WORDS, legend, style_for, token_strip, verdicts
 
 Decode = Callable[[list[int]], str]
 
@@ -123,29 +123,6 @@ def _spoken(text: str, token: int, whole: bool) -> str:
     return f"'{readable(text.strip()).replace('␣', ' ')}'"
 
 
-# ---------------------------------------------------------------- verdicts, from terminal.py
-
-
-class _Tags(Style):
-    """Takes the place of a terminal style, to get each token's kind instead of a painted text."""
-
-    def paint(self, kind: str, text: str) -> str:
-        return f"{kind}={text}"
-
-
-_TAGS = _Tags(dict.fromkeys(MARKS.marks, ""), " ", "\n", {})
-
-
-def _tagged(line: str, between: str) -> list[tuple[str, str]]:
-    return [(kind, text) for kind, _, text in (part.partition("=") for part in line.split(between)) if kind]
-
-
-def _verdicts(item: Round) -> list[tuple[str, int]]:
-    """(kind, token) in the order of the terminal's line."""
-    line = round_line(item, lambda tokens: str(tokens[0]), _TAGS)
-    return [(kind, int(token)) for kind, token in _tagged(line, "  ")]
-
-
 # ---------------------------------------------------------------- the strip
 
 
@@ -221,7 +198,6 @@ class TokenStrip:
     __repr__ = __str__  # a notebook stores it beside the HTML
 
     def _repr_html_(self) -> str:
-        words = dict(_tagged(legend(_TAGS), "   "))
         prompt = self._prompt()
         rows = list(enumerate(self.trace.rounds, 1))
         if self.layout == "rounds":
@@ -235,7 +211,7 @@ class TokenStrip:
             f'<div class="sd-strip" role="figure" aria-label="{escape(self.title)}" dir="ltr" style="{_ROOT}">\n'
             f"<style>{_CSS}</style>\n"
             f"<p {text}><b>{escape(self.title)}</b></p>\n"
-            f"<p {text}>{'&ensp;'.join(_chip(kind, [word.strip()], ' ') for kind, word in words.items())}</p>\n"
+            f"<p {text}>{'&ensp;'.join(_chip(kind, [word], ' ') for kind, word in WORDS.items())}</p>\n"
             + (f"<p {text}>prompt: {escape(prompt)}</p>\n" if prompt else "")
             + body
             + f"<p {text}>{escape(self.sentence)}</p>\n</div>"
@@ -258,7 +234,7 @@ class TokenStrip:
 
     def _round(self, number: int, item: Round) -> str:
         chips = []
-        for kind, group in groupby(_verdicts(item), key=lambda verdict: verdict[0]):
+        for kind, group in groupby(verdicts(item), key=lambda verdict: verdict[0]):
             tokens = [token for _, token in group]
             # what was never judged was thrown away together, and is shown together
             for some in [tokens] if kind == UNJUDGED else [[token] for token in tokens]:
@@ -270,15 +246,15 @@ class TokenStrip:
 
     def _label(self, number: int, item: Round) -> str:
         """What a screen reader says for a round."""
-        verdicts = _verdicts(item)
-        texts = [self.decode([token]) for _, token in verdicts]
+        judged = verdicts(item)
+        texts = [self.decode([token]) for _, token in judged]
         bare = [text.strip() for text in texts]
         parts: list[str] = []
-        for i, (kind, token) in enumerate(verdicts):
+        for i, (kind, token) in enumerate(judged):
             # "rejected 'the', correction 'the'" would sound like a fault: say what differs
             alike = any(bare[i] == bare[j] and texts[i] != texts[j] for j in range(len(texts)))
             said = _spoken(texts[i], token, whole=alike)
-            parts.append(said if i and verdicts[i - 1][0] == kind else f"{SPOKEN[kind]} {said}")
+            parts.append(said if i and judged[i - 1][0] == kind else f"{SPOKEN[kind]} {said}")
         end = ", which ends the text" if item.outcome == END else ""
         return f"round {number}: {', '.join(parts)}{end}"
 

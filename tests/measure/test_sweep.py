@@ -7,9 +7,11 @@ import time
 
 import pandas as pd
 import pytest
-from helpers import PlainModel, crc_rule, erring, every_other, follow
+from helpers import PlainModel, crc_rule, erring, every_other
 
-from specdec_lab import PromptLookupDrafter, sweep
+from specdec_lab import PromptLookupDrafter, speculative_rounds, sweep
+from specdec_lab.decoding.drafters import NoDrafter
+from specdec_lab.measure.interleave import take_turns
 from specdec_lab.measure.sweep import summarise
 from specdec_lab.models.scripted import ScriptedModel
 
@@ -59,7 +61,7 @@ def test_the_environment_is_on_every_row():
     assert "not installed" not in set(frame["specdec_lab"])
 
 
-def test_csv_and_json_keep_every_number(tmp_path):
+def test_csv_keeps_every_number(tmp_path):
     frame = measured(alphas=[0.5])
     frame.to_csv(tmp_path / "a.csv", index=False)
     again = pd.read_csv(tmp_path / "a.csv", keep_default_na=False, na_values=[""])
@@ -89,15 +91,23 @@ def test_summary_pools_counts_and_takes_medians_of_runs(monkeypatch):
 def test_contenders_take_turns_and_the_first_one_rotates():
     order = []
 
-    class Noting(PromptLookupDrafter):
-        def start(self, prompt):
-            order.append(tuple(prompt))
-            super().start(prompt)
+    def noting(name):
+        rounds = speculative_rounds(
+            ScriptedModel(RULE, WIDTH), NoDrafter(), [1], max_new_tokens=1, gamma=1, eos_token_id=None
+        )
+        kept = list(rounds)
+        return lambda prompt: (order.append((name, prompt[0])), iter(kept))[1]
 
-    target, _ = models()
-    sweep(target, Noting(), PROMPTS, 4, [2, 3], None, num_runs=1, warmup_runs=1)
-    prompts_seen = [tuple(prompt) for prompt in PROMPTS] * 2
-    assert order == [prompt for prompt in prompts_seen for _ in range(2)]
+    contenders = {name: noting(name) for name in "abc"}
+    take_turns(contenders, [[1], [2]], warmup_runs=1, num_runs=1, devices=set())
+    turns = ["".join(name for name, _ in order[i : i + 3]) for i in range(0, 12, 3)]
+    assert turns == ["abc", "bca", "bca", "cab"]
+    assert [prompt for _, prompt in order] == [1, 1, 1, 2, 2, 2] * 2
+
+
+def test_two_alphas_that_print_alike_are_two_decoders():
+    frame = measured(gammas=[2], alphas=[0.5, 0.5000001], runs=1)
+    assert frame["decoder"].nunique() == 3 and set(frame["dial"].dropna()) == {0.5, 0.5000001}
 
 
 def test_a_difference_is_reported_and_not_excused():
@@ -180,4 +190,3 @@ def test_bad_input_is_refused_before_any_pass(change, error, words):
 def test_plain_objects_with_two_methods_can_be_swept():
     frame = sweep(PlainModel(RULE, WIDTH), PlainModel(RULE, WIDTH), PROMPTS, 8, [3], None, num_runs=1)
     assert frame["same_as_plain"].all() and (frame["new_tokens"] == 8).all()
-    assert follow(RULE, PROMPTS[0], 8)
