@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from helpers import PlainModel, assert_rounds_hold, crc_rule, follow
 
-from specdec_lab import DialDrafter, Trace, benchmark_decoding, speculative_rounds
+from specdec_lab import DialDrafter, ModelDrafter, Trace, benchmark_decoding, speculative_rounds
 from specdec_lab.models.scripted import ScriptedModel
 
 WIDTH = 23
@@ -158,3 +158,13 @@ def test_a_target_without_a_wrong_token_is_refused():
 def test_a_target_that_hides_its_vocabulary_is_refused():
     with pytest.raises(ValueError, match="states its vocab_size"):
         DialDrafter(PlainModel(RULE, WIDTH), 0.5)
+
+
+def test_the_paid_draft_is_asked_for_its_answer(monkeypatch):
+    """A real draft reads an argmax from the device for every token, and the dial pays that too."""
+    answers = []
+    real = ModelDrafter._choose
+    monkeypatch.setattr(ModelDrafter, "_choose", lambda self, row: answers.append(1) or real(self, row))
+    model = target()
+    trace = run(DialDrafter(model, 0.6, draft_model=ScriptedModel(crc_rule(WIDTH, seed=8), WIDTH)), model)
+    assert len(answers) == trace.drafted > 0

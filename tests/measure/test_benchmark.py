@@ -6,6 +6,7 @@ Nothing here looks at a real clock. Rows of the list of faults (F08, F19 to F22,
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from itertools import pairwise
 
@@ -265,6 +266,18 @@ def test_f20_prefill_is_in_the_latency_and_out_of_the_decode_rate(clock):
     assert result["mean_time_to_first_token_speculative"] == pytest.approx(5)
     assert result["decode_tokens_per_second_autoregressive"] == pytest.approx(1 / TARGET_COST)
     assert result["decode_tokens_per_second_speculative"] == pytest.approx(5 / TARGET_COST)
+
+
+def test_tokens_of_a_round_come_together_and_the_gaps_say_so(clock):
+    """Four rounds of five: three waits and sixteen times none. Plain tokens trickle."""
+    pair = timed_pair(clock, never, target=TARGET_COST, draft=0.0)
+    result = bench(pair, [[1, 2, 3]], n=20)
+    gaps = [0.0] * 16 + [TARGET_COST] * 3
+    assert result["largest_gap_autoregressive"] == pytest.approx(TARGET_COST)
+    assert result["gap_variation_autoregressive"] == pytest.approx(0, abs=1e-6)
+    assert result["largest_gap_speculative"] == pytest.approx(TARGET_COST)
+    expected = statistics.pstdev(gaps) / statistics.fmean(gaps)
+    assert result["gap_variation_speculative"] == pytest.approx(expected) and expected > 1
 
 
 # ---------------------------------------------------------------- F21

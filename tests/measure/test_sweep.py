@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from helpers import PlainModel, crc_rule, erring, every_other
 
-from specdec_lab import PromptLookupDrafter, speculative_rounds, sweep
+from specdec_lab import PromptLookupDrafter, bench, benchmark_decoding, speculative_rounds, sweep
 from specdec_lab.decoding.drafters import NoDrafter
 from specdec_lab.measure.interleave import take_turns
 from specdec_lab.measure.sweep import summarise
@@ -110,7 +110,7 @@ def test_two_alphas_that_print_alike_are_two_decoders():
     assert frame["decoder"].nunique() == 3 and set(frame["dial"].dropna()) == {0.5, 0.5000001}
 
 
-def test_a_difference_is_reported_and_not_excused():
+def test_a_difference_is_reported_and_not_excused(capsys):
     class Moody(ScriptedModel):
         """Says something else once it is fed more than one token behind the prompt."""
 
@@ -127,6 +127,11 @@ def test_a_difference_is_reported_and_not_excused():
     assert not wrong["same_as_plain"].any() and not wrong["near_tie"].any()
     assert wrong["divergence"].str.contains("too far apart for rounding").all()
     assert not summarise(frame).loc[1, "same_as_plain"]
+    result = benchmark_decoding(Moody(RULE, WIDTH), draft, PROMPTS, 12, 4, None, 0, 1)
+    assert not result["outputs_match"] and len(result["divergences"]) == 3
+    assert all("too far apart for rounding" in sentence for sentence in result["divergences"])
+    assert bench._verdict(frame) == 1 and "prompt 0, gamma=4: new token" in capsys.readouterr().err
+    assert bench._verdict(frame[frame["same_as_plain"]]) == 0
 
 
 def test_the_dial_is_asked_before_any_clock_runs(monkeypatch):
