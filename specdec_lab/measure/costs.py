@@ -1,4 +1,4 @@
-"""What decoding costs in memory: bytes of KV cache per token, and the peak of a prefill.
+"""What decoding costs in memory: bytes of KV cache per token, the peak of a prefill, and what appending copies.
 
 Bytes are counted, not sampled: of tensors, as torch allocates and frees them, so the figures are the same on every
 machine. Workspace inside a kernel is not seen, and neither are the weights. Time is `benchmark`'s business.
@@ -96,3 +96,29 @@ class LiveBytes(TorchDispatchMode):
 
     def _forget(self, key: int) -> None:
         self.now -= self._alive.pop(key)
+
+
+class CopiedBytes(TorchDispatchMode):
+    """Counts the bytes that `torch.cat` and `copy_` write inside the block. Taught in notebook 02.
+
+    Enough for what appending to a cache copies. Other ways to write (`clone`, `+=`, indexed assignment) are not counted.
+
+    Attributes:
+        total: bytes written so far.
+
+    >>> with CopiedBytes() as copied:
+    ...     joined = torch.cat([torch.zeros(10), torch.zeros(1)])
+    >>> copied.total
+    44
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        """Run the operation, and note what it wrote."""
+        result = operation(*args, **(kwargs or {}))
+        if operation in (torch.ops.aten.cat.default, torch.ops.aten.copy_.default):
+            self.total += result.nbytes
+        return result

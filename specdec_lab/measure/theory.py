@@ -1,4 +1,4 @@
-"""Formulas about speculative decoding. Plain Python: no torch, no numpy, loads at once."""
+"""Formulas about speculative decoding and about the passes it is made of. Plain Python: no torch, no numpy, loads at once."""
 
 from __future__ import annotations
 
@@ -96,16 +96,73 @@ def break_even_alpha(gamma: int, cost_ratio: float, verify_cost: VerifyCost = 1.
     return high
 
 
+def token_ceiling(parameters: float, bytes_each: float, bandwidth: float) -> float:
+    """Tokens per second that one sequence cannot exceed: bandwidth ÷ bytes of all weights. Taught in notebook 01.
+
+    Every new token needs a pass, and every pass reads every weight once. Reading the KV cache comes on top. Drafting
+    breaks the first half of that sentence: tokens per round multiply this.
+
+    Args:
+        parameters: how many the model has (of a mixture of experts: those used for a token).
+        bytes_each: bytes of one parameter, 4 in float32.
+        bandwidth: bytes per second.
+
+    Raises `ValueError` unless all three are above 0.
+
+    >>> token_ceiling(8e9, 2, 3350e9)
+    209.375
+    """
+    size = _above_zero(parameters, "parameters") * _above_zero(bytes_each, "bytes_each")
+    return _above_zero(bandwidth, "bandwidth") / size
+
+
+def bend(bytes_each: float, bandwidth: float, flops: float) -> float:
+    """Tokens in a pass at which arithmetic takes as long as reading the weights. Taught in notebook 01.
+
+    2 FLOPs per parameter and token, `bytes_each` bytes per parameter however many tokens there are: the roofline of
+    Williams et al. 2009 for matrices that are read once.
+
+    Args:
+        bytes_each: bytes of one parameter.
+        bandwidth: bytes per second.
+        flops: FLOPs per second.
+
+    Raises `ValueError` unless all three are above 0.
+
+    >>> round(bend(2, 3350e9, 989e12))
+    295
+    """
+    balance = _above_zero(flops, "flops") / _above_zero(bandwidth, "bandwidth")
+    return balance * _above_zero(bytes_each, "bytes_each") / 2
+
+
+def textbook_verify_cost(tokens: int, bend_at: float, users: int = 1) -> float:
+    """v(n) by the roofline: a pass takes the longer of reading and computing. Taught in notebook 01.
+
+    With `users` sequences in one pass, both the plain pass and the verification carry that many times the tokens.
+
+    Args:
+        tokens: n of one sequence, 1 or more.
+        bend_at: tokens at which computing takes as long as reading; `bend`.
+        users: sequences in one pass, 1 or more.
+
+    Raises `ValueError` outside these bounds, `TypeError` for counts that are no integers.
+
+    >>> textbook_verify_cost(5, 295), round(textbook_verify_cost(5, 295, users=256), 2)
+    (1.0, 4.34)
+    """
+    tokens, users = _count(tokens, "tokens"), _count(users, "users")
+    bend_at = _above_zero(bend_at, "bend_at")
+    return max(1.0, users * tokens / bend_at) / max(1.0, users / bend_at)
+
+
 def _round_time(gamma: int, cost_ratio: float, verify_cost: VerifyCost) -> float:
     """Time of a round in target passes over one token."""
     c = _number(cost_ratio, "cost_ratio")
     if not 0 <= c < math.inf:
         raise ValueError(f"cost_ratio must be 0 or more, got {c}")
     v = 1.0 if gamma == 0 else verify_cost(gamma + 1) if callable(verify_cost) else verify_cost
-    v = _number(v, "verify_cost")
-    if not 0 < v < math.inf:
-        raise ValueError(f"verify_cost must be above 0, got {v}")
-    return gamma * c + v
+    return gamma * c + _above_zero(v, "verify_cost")
 
 
 def _chance(alpha: float) -> float:
@@ -116,14 +173,25 @@ def _chance(alpha: float) -> float:
 
 
 def _gamma(gamma: int, argument: str = "gamma") -> int:
-    if isinstance(gamma, bool):
-        raise TypeError(f"{argument} must be an integer, got {gamma!r}")
+    return _count(gamma, argument, least=0)
+
+
+def _count(value: int, argument: str, least: int = 1) -> int:
+    if isinstance(value, bool):
+        raise TypeError(f"{argument} must be an integer, got {value!r}")
     try:
-        number = operator.index(gamma)
+        number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{argument} must be an integer, got {gamma!r}") from None
-    if number < 0:
-        raise ValueError(f"{argument} must be 0 or more, got {number}")
+        raise TypeError(f"{argument} must be an integer, got {value!r}") from None
+    if number < least:
+        raise ValueError(f"{argument} must be {least} or more, got {number}")
+    return number
+
+
+def _above_zero(value: float, argument: str) -> float:
+    number = _number(value, argument)
+    if not 0 < number < math.inf:
+        raise ValueError(f"{argument} must be above 0, got {number}")
     return number
 
 

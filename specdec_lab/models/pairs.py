@@ -1,10 +1,11 @@
-"""Pairs by name: a target, a draft, their tokenizer, and prompts to try them on.
+"""Pairs by name: a target, a draft, their tokenizer, and prompts to try them on; and models of any size by shape.
 
-It loads; it does not decode and does not train (`specdec_lab/training`).
+It loads and builds; it does not decode and does not train (`specdec_lab/training`).
 """
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
@@ -120,6 +121,36 @@ def load_pair(
         tokenizer=tokenizer,
         eos_token_id=tokenizer.eos_token_id,
     )
+
+
+def random_like(model: Any, *, seed: int = 0, **shape: Any) -> Any:
+    """A model of the same architecture and vocabulary, of another shape, with random weights, in eval mode.
+
+    It writes nonsense at the speed of a real model of its size. A tied head stays tied. On the CPU, in torch's default
+    dtype (float32); the given model and torch's global randomness are left as found. Taught in notebook 01.
+
+    Args:
+        model: a transformers decoder-only model.
+        seed: of the weights.
+        shape: fields of its config, such as `hidden_size` or `num_hidden_layers`.
+
+    Raises:
+        TypeError: a model that is not from transformers.
+        ValueError: a field that its config does not have.
+
+    Example:
+        >>> wide = random_like(pair.target, hidden_size=1024, num_hidden_layers=12)  # doctest: +SKIP
+    """
+    if not isinstance(model, PreTrainedModel):
+        raise TypeError(f"model must be a transformers model, got {type(model).__name__}")
+    unknown = [name for name in shape if not hasattr(model.config, name)]
+    if unknown:
+        raise ValueError(f"shape must name fields of {type(model.config).__name__}, got {', '.join(unknown)}")
+    config = copy.deepcopy(model.config)
+    config.update(shape)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return type(model)(config).eval()
 
 
 def _check_device(device: torch.device | str | None) -> torch.device:

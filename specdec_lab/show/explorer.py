@@ -118,8 +118,8 @@ class Control:
         return min(self.settings, key=lambda setting: abs(setting - value))
 
     def extremes(self) -> list:
-        """First, starting and last setting of a slider; every choice of a list."""
-        if isinstance(self.values, tuple):
+        """First, starting and last setting of a slider (a list of numbers is one too); every choice otherwise."""
+        if all(map(_is_number, self.settings)):
             return list(dict.fromkeys([self.settings[0], self.start, self.settings[-1]]))
         return list(self.settings)
 
@@ -129,6 +129,7 @@ class Control:
 
         common = {
             "description": self.label or name,
+            "tooltip": self.label or name,  # without one, ipywidgets puts "null" on the label
             "style": {"description_width": f"{width + 1}ch"},
             "layout": {"width": "min(100%, 44em)"},
         }
@@ -201,6 +202,22 @@ def explore(draw: Draw, /, **controls: Control | tuple | list | bool) -> Explore
     return Explorer(draw, controls)
 
 
+def show_picture(figure: Figure, sentence: str) -> None:
+    """Show a figure, and under it the sentence that says what it shows. Taught in notebook 01.
+
+    The two outputs of an explorer, without controls. Outside IPython the sentence is printed. `TypeError` for what is
+    no matplotlib figure, or no sentence of one line. Example: `show_picture(*by_length(lengths, curves, …))`.
+    """
+    from IPython import get_ipython
+    from IPython.display import publish_display_data
+
+    figure, sentence = _checked((figure, sentence), "show_picture takes")
+    if get_ipython() is None:
+        return print(sentence)
+    for data, metadata in _still(to_png(figure), sentence):
+        publish_display_data(data, metadata)
+
+
 class Explorer:
     """What `explore` returns: shown in a notebook, or asked with `at` and `check` where there is none."""
 
@@ -224,14 +241,13 @@ class Explorer:
         return self._frame(self._settings(parameters))
 
     def check(self, every: bool = False) -> list[str]:
-        """Draw at the least, the starting and the greatest setting of each control, and at all choices; for tests.
+        """Draw at the least, the starting and the greatest setting of each control, once each; for tests.
 
         Args:
-            every: at every setting of each control instead.
+            every: at every setting of each control instead. Choices that are no numbers are always all drawn.
 
         Returns:
-            The sentences: the starting one, those of each control alone, then all at the least and all at the
-            greatest.
+            The sentences: the starting one, those of each control alone, all at the least, all at the greatest.
 
         Raises:
             RuntimeError: `draw` left pyplot figures open. What `draw` raises is not caught.
@@ -243,13 +259,12 @@ class Explorer:
             stops += [{name: value} for value in (control.settings if every else control.extremes())]
         for end in (0, -1):
             stops.append({name: control.settings[end] for name, control in self.controls.items()})
-        sentences = [self.at(**stop)[1] for stop in stops]
+        drawn = {repr(settings): settings for settings in map(self._settings, stops)}
+        sentences = {key: self._frame(settings)[1] for key, settings in drawn.items()}
         pyplot = sys.modules.get("matplotlib.pyplot")
         if pyplot and pyplot.get_fignums() != before:
-            raise RuntimeError(
-                "draw leaves pyplot figures open; make the figure with specdec_lab.show.style.new_figure"
-            )
-        return sentences
+            raise RuntimeError("draw leaves pyplot figures open; make the figure with style.new_figure")
+        return [sentences[repr(self._settings(stop))] for stop in stops]
 
     # ------------------------------------------------------------ live
 
@@ -267,7 +282,11 @@ class Explorer:
         width = max((len(control.label or name) for name, control in self.controls.items()), default=0)
         handles = {name: control.widget(name, width) for name, control in self.controls.items()}
         image = Picture(
-            value=self.png, format="png", tooltip=self.sentence, layout={"max_width": "100%", "width": "auto"}
+            value=self.png,
+            format="png",
+            tooltip=self.sentence,
+            # its own width: a panel stretches what says nothing else, and a blown-up picture is a blurred one
+            layout={"max_width": "100%", "width": "auto", "align_self": "flex-start"},
         )
         sentence = ipywidgets.HTML(value=_live(self.sentence))
         panel = ipywidgets.VBox([*handles.values(), image])
@@ -299,15 +318,11 @@ class Explorer:
 
     def _outputs(self, live: bool) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """(data, metadata) of the picture and of the sentence, each with its widget if `live`."""
-        picture: dict[str, Any] = {
-            "image/png": b64encode(self.png).decode(),
-            "text/plain": f"picture at {self._where()}",
-        }
-        words: dict[str, Any] = {"text/html": f"<p>{escape(self.sentence)}</p>", "text/plain": self.sentence}
+        outputs = _still(self.png, self.sentence, self._where())
         if live:
-            for data, widget in ((picture, self.widgets.panel), (words, self.widgets.sentence)):
+            for (data, _), widget in zip(outputs, (self.widgets.panel, self.widgets.sentence), strict=True):
                 data[WIDGET_VIEW] = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
-        return [(picture, {"image/png": {"alt": self.sentence}}), (words, {})]
+        return outputs
 
     # ------------------------------------------------------------ still
 
@@ -339,19 +354,32 @@ class Explorer:
         return settings
 
     def _frame(self, settings: dict[str, Any]) -> tuple[bytes, str]:
-        from matplotlib.figure import Figure
-
-        result = self._draw(**settings)
-        if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Figure)):
-            raise TypeError("draw must return (matplotlib Figure, sentence)")
-        figure, sentence = result
-        if not isinstance(sentence, str) or not sentence.strip() or "\n" in sentence:
-            raise TypeError(f"draw must return a sentence of one line beside the figure, got {sentence!r}")
+        figure, sentence = _checked(self._draw(**settings), "draw must return")
         return to_png(figure), sentence
 
     def _where(self) -> str:
         named = [f"{control.label or name} = {control.start}" for name, control in self.controls.items()]
         return ", ".join(named) or "its only setting"
+
+
+def _checked(result: Any, rule: str) -> tuple[Figure, str]:
+    """A figure and one line of text, or `TypeError`; `rule` begins its message."""
+    from matplotlib.figure import Figure
+
+    if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Figure)):
+        raise TypeError(f"{rule} (matplotlib Figure, sentence)")
+    figure, sentence = result
+    if not isinstance(sentence, str) or not sentence.strip() or "\n" in sentence:
+        raise TypeError(f"{rule} a sentence of one line beside the figure, got {sentence!r}")
+    return figure, sentence
+
+
+def _still(png: bytes, sentence: str, where: str = "") -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """(data, metadata) of a picture and of its sentence, which is the picture's alt text and plain text as well."""
+    picture = {"image/png": b64encode(png).decode()}
+    picture["text/plain"] = f"picture at {where}: {sentence}" if where else f"picture: {sentence}"
+    words = {"text/html": f"<p>{escape(sentence)}</p>", "text/plain": sentence}
+    return [(picture, {"image/png": {"alt": sentence}}), (words, {})]
 
 
 def _live(sentence: str) -> str:

@@ -6,8 +6,8 @@ import pytest
 import torch
 from helpers import crc_rule, random_model
 
-from specdec_lab.measure.costs import LiveBytes, cache_bytes_per_token, prefill_peak_bytes
-from specdec_lab.models.cache import cache_bytes
+from specdec_lab.measure.costs import CopiedBytes, LiveBytes, cache_bytes_per_token, prefill_peak_bytes
+from specdec_lab.models.cache import SlabLayer, cache_bytes
 from specdec_lab.models.scripted import ScriptedModel
 from specdec_lab.models.transformers_adapter import TransformersAdapter
 
@@ -72,3 +72,27 @@ def test_what_cannot_be_measured_is_refused(tiny_llama):
         prefill_peak_bytes(tiny_llama.target, 257)
     with pytest.raises(ValueError, match="tokens must be at least 1"):
         prefill_peak_bytes(tiny_llama.target, 0)
+
+
+def test_copied_bytes_are_those_that_cat_and_copy_write():
+    big, small = torch.zeros(10), torch.zeros(3, dtype=torch.bfloat16)
+    with CopiedBytes() as copied:
+        joined = torch.cat([big, big[:2]])
+        assert copied.total == 12 * 4
+        joined.narrow(0, 4, 3).copy_(small)
+        assert copied.total == 12 * 4 + 3 * 4, "bytes written, in the dtype of the destination"
+        joined + 1
+    torch.cat([big, big])
+    assert copied.total == 60, "nothing else counts, and nothing outside the block"
+
+
+@pytest.mark.parametrize("tokens", [1, 256, 257, 700])
+def test_a_slab_copies_the_new_rows_and_the_old_ones_when_it_is_replaced(tokens):
+    """Rows counted one by one: a slab of 256 that doubles when full, and two tensors, keys and values."""
+    row = torch.zeros(1, 2, 1, 3)
+    with CopiedBytes() as copied:
+        layer = SlabLayer()
+        for _ in range(tokens):
+            layer.update(row, row)
+    moved = sum(held for held in (256, 512) if tokens > held)
+    assert copied.total == 2 * (tokens + moved) * row.nbytes

@@ -11,7 +11,8 @@ import torch
 
 from specdec_lab import autoregressive_decode, load_pair, speculative_decode, speculative_rounds
 from specdec_lab.decoding.rounds import Trace
-from specdec_lab.models.pairs import ASSETS
+from specdec_lab.models.pairs import ASSETS, random_like
+from specdec_lab.models.scripted import ScriptedModel, last_token
 from specdec_lab.training.gates import repeated_within, shared_between, smallest_gap
 
 
@@ -124,3 +125,51 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
         load_pair(target=tmp_path / "none", draft=tmp_path)
     with pytest.raises(ValueError, match="target must be a local folder with a model and its tokenizer"):
         load_pair(target=tmp_path, draft=tmp_path)
+
+
+# ---------------------------------------------------------------- random models of another shape
+
+SHAPE = {
+    "num_hidden_layers": 2,
+    "hidden_size": 24,
+    "intermediate_size": 40,
+    "num_attention_heads": 3,
+    "num_key_value_heads": 1,
+    "head_dim": 8,
+}
+
+
+def test_a_random_model_has_the_shape_that_was_asked_for(tiny):
+    model, vocabulary = random_like(tiny.target, **SHAPE), tiny.target.config.vocab_size
+    assert type(model) is type(tiny.target) and model.dtype == torch.float32 and not model.training
+    attention = 24 * (3 + 1 + 1) * 8 + 3 * 8 * 24  # q, k, v; and back
+    norms = 2 * 2 * 24 + 24
+    assert sum(p.numel() for p in model.parameters()) == (
+        vocabulary * 24 + 2 * (attention + 3 * 24 * 40) + norms
+    )
+    ids = tiny.prompt_ids[0][:4]
+    assert len(autoregressive_decode(model, ids, 3, None)) == 7, "it reads the pair's tokens"
+
+
+def test_a_random_model_depends_on_its_seed_and_on_nothing_else(tiny):
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    one, same, other = (random_like(tiny.target, seed=seed, **SHAPE) for seed in (1, 1, 2))
+    assert torch.equal(torch.get_rng_state(), state)
+    for a, b, c in zip(one.parameters(), same.parameters(), other.parameters(), strict=True):
+        assert torch.equal(a, b)
+        assert a.dim() < 2 or not torch.equal(a, c)
+
+
+def test_the_given_model_stays_as_it_is(tiny):
+    before = tiny.target.config.to_dict(), [p.clone() for p in tiny.target.parameters()]
+    random_like(tiny.target, **SHAPE)
+    assert tiny.target.config.to_dict() == before[0]
+    assert all(torch.equal(p, q) for p, q in zip(tiny.target.parameters(), before[1], strict=True))
+
+
+def test_a_field_that_there_is_not_is_refused(tiny):
+    with pytest.raises(ValueError, match="shape must name fields of LlamaConfig, got n_layers"):
+        random_like(tiny.target, n_layers=3)
+    with pytest.raises(TypeError, match="model must be a transformers model, got ScriptedModel"):
+        random_like(ScriptedModel(last_token(1, 5), 5))

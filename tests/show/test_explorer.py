@@ -20,7 +20,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from specdec_lab.show.explorer import WIDGET_VIEW, Control, Explorer, explore, to_png
+from specdec_lab.show.explorer import WIDGET_VIEW, Control, Explorer, explore, show_picture, to_png
 from specdec_lab.show.style import label, new_figure
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -133,7 +133,8 @@ def test_check_visits_both_ends_and_the_start_of_every_control():
     run = explore(noted, gamma=Control((1, 9, 1), default=4), kind=["chain", "tree", "lookup"], log=True)
     seen.clear()
     sentences = run.check()
-    assert len(sentences) == len(seen) == 1 + 3 + 3 + 2 + 2
+    assert len(sentences) == 1 + 3 + 3 + 2 + 2
+    assert len(seen) == len({str(settings) for settings in seen}) == 1 + 2 + 2 + 1 + 2, "each drawn once"
     assert {s["gamma"] for s in seen} == {1, 4, 9}
     assert {s["kind"] for s in seen} == {"chain", "tree", "lookup"} and {s["log"] for s in seen} == {
         False,
@@ -145,6 +146,19 @@ def test_check_visits_both_ends_and_the_start_of_every_control():
     seen.clear()
     run.check(every=True)
     assert {s["gamma"] for s in seen} == set(range(1, 10))
+
+
+def test_a_list_of_numbers_is_a_slider_for_check_too():
+    seen = []
+    run = explore(
+        lambda n: (seen.append(n), draw(n))[1],
+        n=Control([1, 2, 5, 7, 9], default=5, label="n of the picture"),
+    )
+    seen.clear()
+    assert len(run.check()) == 1 + 3 + 2 and seen == [5, 1, 9]
+    seen.clear()
+    run.check(every=True)
+    assert set(seen) == {1, 2, 5, 7, 9}
 
 
 def test_check_finds_a_setting_that_cannot_be_drawn():
@@ -283,7 +297,8 @@ def test_outputs_are_a_picture_and_a_sentence_with_or_without_widgets():
     run = everything()
     (picture, metadata), (words, _) = run._outputs(live=False)
     assert b64decode(picture["image/png"]) == run.png and metadata["image/png"]["alt"] == run.sentence
-    assert picture["text/plain"] == "picture at γ = 4, alpha = 0.5, kind = chain, log = False"
+    where = "picture at γ = 4, alpha = 0.5, kind = chain, log = False"
+    assert picture["text/plain"] == f"{where}: {run.sentence}"
     assert words == {"text/html": f"<p>{run.sentence}</p>", "text/plain": run.sentence}
     assert "text/html" not in picture, "GitHub would show it in place of the picture"
     live = [data for data, _ in run._outputs(live=True)]
@@ -337,3 +352,48 @@ def test_the_last_line_of_a_cell_with_and_without_ipywidgets(present, tmp_path):
     ]
     live = [{WIDGET_VIEW: ""} | output for output in still]
     assert json.loads(done.stdout) == (live if present == "with" else still)
+
+
+def test_a_picture_without_controls_leaves_the_same_two_outputs(tmp_path):
+    code = """
+import json
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+shell = InteractiveShell.instance()
+with capture_output() as captured:
+    shell.run_cell('''
+from specdec_lab.show.explorer import show_picture
+from specdec_lab.show.style import new_figure
+show_picture(new_figure()[0], "1 < 2 in this picture.")
+''').raise_error()
+print(json.dumps([[output.data, output.metadata] for output in captured.outputs]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "IPYTHONDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    (picture, metadata), words = json.loads(done.stdout)
+    assert b64decode(picture.pop("image/png")) == to_png(new_figure()[0])
+    assert picture == {"text/plain": "picture: 1 < 2 in this picture."}
+    assert metadata == {"image/png": {"alt": "1 < 2 in this picture."}}
+    assert words == [
+        {"text/html": "<p>1 &lt; 2 in this picture.</p>", "text/plain": "1 < 2 in this picture."},
+        {},
+    ]
+
+
+def test_outside_ipython_a_picture_is_its_sentence(capsys, monkeypatch):
+    monkeypatch.setattr("IPython.get_ipython", lambda: None)
+    show_picture(new_figure()[0], "A line.")
+    assert capsys.readouterr().out == "A line.\n"
+
+
+@pytest.mark.parametrize("arguments", [("no figure", "text"), (Figure(), ""), (Figure(), "two\nlines")])
+def test_show_picture_wants_a_figure_and_a_sentence(arguments):
+    with pytest.raises(TypeError, match="show_picture takes"):
+        show_picture(*arguments)
