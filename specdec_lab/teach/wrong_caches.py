@@ -37,7 +37,7 @@ class StaleDraftCache(PlainLoop):
 
 @exhibit(
     "After a full acceptance the draft is fed the bonus only, never its own last guess.",
-    "The text stays right; each full acceptance leaves a hole in the draft's cache, and acceptance sinks.",
+    "The text stays right; each full acceptance leaves a hole in the draft's cache, and guesses get worse where that matters.",
     faults="F27",
     references="ohdearquant/lattice 1396, vllm-project/vllm PR 5765, vllm-project/vllm PR 9730",
     caught_by="acceptance_rate pass_count fed_tokens cache_contents",
@@ -58,7 +58,7 @@ class HoleInDraftCache(PlainLoop):
 
 @exhibit(
     "The draft's cache is cut one entry too short.",
-    "The text stays right, but the draft's context lacks a token, and its guesses are seldom accepted.",
+    "The text stays right, but the draft's context lacks a token a round, and its guesses get worse where that matters.",
     faults="F27",
     references="lablup/mlxcel 994, lablup/mlxcel PR 1002",
     caught_by="acceptance_rate fed_tokens cache_contents",
@@ -72,7 +72,7 @@ class RewindTooFar(PlainLoop):
 
 @exhibit(
     "The target's cache is cut to the length of the sequence, whose last token was never fed.",
-    "One rejected draft stays where the correction belongs, and the text goes wrong.",
+    "A rejected draft stays where the correction belongs, and the text goes wrong.",
     faults="F27",
     references="openvinotoolkit/openvino.genai 4190",
     caught_by="same_tokens end_token_everywhere acceptance_rate fed_tokens cache_contents "
