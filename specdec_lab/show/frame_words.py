@@ -11,24 +11,23 @@ from collections.abc import Callable, Sequence
 from specdec_lab.decoding.rounds import ACCEPTED, BONUS, CORRECTION, Trace
 
 from .cells import CUT, DRAFT, ROLL_BACK, STALE, START, UNJUDGED, VERIFY, Frame, count, fresh, held
+from .tokens import readable
 
 _ORDINALS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"]
-_VISIBLE = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥"})
 
 
 def token_writer(decode: Callable[[list[int]], str]) -> Callable[[int], str]:
-    """token → its text with blanks made visible, or its number where it is no text of its own.
+    """token → its text as `tokens.readable` writes it, so that player and strips say a token the same way.
 
     >>> write = token_writer(lambda ids: {1: " king", 2: "\\n", 3: ""}[ids[0]])
     >>> write(1), write(2), write(3)
-    ('␣king', '↵', '#3')
+    ('␣king', '↵', '⟨#3⟩')
     """
     known: dict[int, str] = {}
 
     def write(token: int) -> str:
         if token not in known:
-            text = decode([token]).translate(_VISIBLE)
-            known[token] = text if text.isprintable() and text and "\ufffd" not in text else f"#{token}"
+            known[token] = readable(decode([token]), token)
         return known[token]
 
     return write

@@ -45,8 +45,8 @@ def say(name: str, value: Any, digits: int = 2, unit: str = "", *, exact: bool =
     >>> say("share", Fraction(5, 8), exact=True)
     share = 0.62
     """
-    if not isinstance(name, str) or not name or "\n" in name:
-        raise ValueError(f"a said number needs a name of one line, got {name!r}")
+    if not isinstance(name, str) or not name or "\n" in name or " = " in name:
+        raise ValueError(f"a said number needs a name of one line, without ' = ' in it, got {name!r}")
     if isinstance(digits, bool) or not isinstance(digits, int) or digits < 0:
         raise ValueError(f"say({name!r}, ...): digits must be an int of 0 or more, got {digits!r}")
     text = " ".join(part for part in (_text(name, value, digits, exact), unit) if part)

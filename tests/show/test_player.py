@@ -20,8 +20,10 @@ from specdec_lab.decoding.rounds import Round, Trace
 from specdec_lab.models.scripted import ScriptedModel, last_token, wrong_when
 from specdec_lab.show.cells import CUT, HELD, STALE, UNFED, count, held
 from specdec_lab.show.frame_html import LOOKS
+from specdec_lab.show.frame_words import token_writer
 from specdec_lab.show.player import frames, play
 from specdec_lab.show.terminal import style_for
+from specdec_lab.show.tokens import readable
 from tests.helpers import PlainModel, crc_rule, erring
 
 WIDTH = 40
@@ -308,8 +310,18 @@ def test_nothing_that_a_token_says_becomes_markup():
     page, _, steps = parts(player)
     balance = Balance(page)
     assert "<i>&</i>" in balance.texts and page.count("</script>") == 2 and "<!--" not in page
-    assert any("&lt;b&gt;&amp;" in row for row in steps[1]) and "‘#5’" in str(player)
+    assert any("&lt;b&gt;&amp;" in row for row in steps[1]) and "‘⟨#5⟩’" in str(player)
+    assert "\\u2028" in str(player) and "\u2028" not in page, "nothing invisible, and no line broken"
     assert any("a␣very␣l…" in row for rows in steps for row in rows), "long tokens are shortened in cells"
+
+
+def test_a_token_reads_as_in_the_strip():
+    texts = ["", "\ufffd", "\u202e", "\x07", " a\n", "\t", "e\ufffd", "\u0301", "\u00a0"]
+    write = token_writer(lambda ids: texts[ids[0]])
+    assert [write(token) for token in range(len(texts))] == [
+        readable(text, token) for token, text in enumerate(texts)
+    ]
+    assert write(0) == "⟨#0⟩" and write(4) == "␣a↵"
 
 
 def test_stored_outputs_do_not_change():
