@@ -94,6 +94,11 @@ class ModelDrafter:
         self._blind = False
 
     @property
+    def model(self) -> Any:
+        """The draft model, adapted."""
+        return self._session.model
+
+    @property
     def cache_length(self) -> int:
         """Positions in the draft's cache."""
         return self._session.length

@@ -1,7 +1,7 @@
 """How long a pass takes, and the two rates of a machine that set its least: bytes and FLOPs per second.
 
 It times and returns seconds or rates, for a model (`time_passes`) or for the bare machine. What follows from them is
-`theory`'s business; whole decoding runs are `benchmark`'s. Every figure is wall-clock of this machine at this moment.
+`roofline`'s business; whole decoding runs are `benchmark`'s. Every figure is wall-clock of this machine at this moment.
 """
 
 from __future__ import annotations

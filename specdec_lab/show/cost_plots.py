@@ -1,7 +1,7 @@
 """Pictures about the cost of a pass: ceilings, bandwidth reached, and verify cost by the book and as measured.
 
 Each is a pure function that returns a matplotlib Figure and the sentence that holds its numbers. Nothing is measured
-here and no formula stands here: those are `measure.passes`, `measure.machines` and `measure.theory`.
+here and no formula stands here: those are `measure.passes`, `measure.machines` and `measure.roofline`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from specdec_lab.measure.machines import BYTES, MACHINES
-from specdec_lab.measure.theory import bend, textbook_verify_cost, token_ceiling
+from specdec_lab.measure.roofline import bend, textbook_verify_cost, token_ceiling
 
 from .style import FONT_SIZE, GREY, SERIES, SKY, VERMILION, label, new_figure
 

@@ -7,8 +7,11 @@ import os
 import random
 import subprocess
 import sys
+from fractions import Fraction
+from itertools import pairwise, product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from specdec_lab import (
@@ -18,7 +21,14 @@ from specdec_lab import (
     optimal_gamma,
     speedup,
 )
-from specdec_lab.measure.theory import bend, textbook_verify_cost, token_ceiling
+from specdec_lab.measure.theory import (
+    acceptance_rate,
+    accepted_distribution,
+    alpha_from_acceptance_rate,
+    alpha_interval,
+    break_even_cost_ratio,
+    operations_factor,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,7 +47,7 @@ def test_nothing_judged_is_nan():
 
 @pytest.mark.parametrize("counts", [(-1, 3), (3, -1), (-1, -1)])
 def test_negative_counts_are_refused(counts):
-    with pytest.raises(ValueError, match=rf"{counts[0]} and {counts[1]}"):
+    with pytest.raises(ValueError, match="must be 0 or more, got -1"):
         estimate_alpha(*counts)
 
 
@@ -180,55 +190,148 @@ def test_optimal_gamma_is_the_best_of_all():
         assert speeds[best] == max(speeds)
 
 
-# ---------------------------------------------------------------- passes
+# ---------------------------------------------------------------- vectors, inverses, intervals
 
 
 @pytest.mark.parametrize(
-    ("parameters", "bytes_each", "bandwidth", "tokens"),
-    [(8e9, 2, 3350e9, 3350 / 16), (70e9, 0.5, 3350e9, 3350 / 35), (1, 1, 1, 1.0)],
+    ("alpha", "gamma", "speed", "operations"),
+    [
+        (0.6, 2, 1.96, 1.53),
+        (0.7, 3, 2.53, 1.58),
+        (0.8, 2, 2.44, 1.23),
+        (0.8, 5, 3.69, 1.63),
+        (0.9, 2, 2.71, 1.11),
+        (0.9, 10, 6.86, 1.60),
+    ],
 )
-def test_the_ceiling_is_how_often_the_weights_can_be_read(parameters, bytes_each, bandwidth, tokens):
-    assert token_ceiling(parameters, bytes_each, bandwidth) == pytest.approx(tokens, rel=1e-12)
-    assert token_ceiling(2 * parameters, bytes_each, 2 * bandwidth) == pytest.approx(tokens, rel=1e-12)
+def test_leviathan_table_1(alpha, gamma, speed, operations):
+    assert speedup(alpha, gamma, 0.0) == pytest.approx(speed, abs=0.005)
+    assert operations_factor(alpha, gamma) == pytest.approx(operations, abs=0.005)
 
 
-def test_at_the_bend_reading_takes_as_long_as_computing():
-    """Times of both, worked out for a model of 7 parameters; the bend does not depend on how many they are."""
-    for bytes_each, bandwidth, flops in ((2, 3350e9, 989e12), (4, 20e9, 95e9), (0.5, 1e9, 1e9)):
-        n = bend(bytes_each, bandwidth, flops)
-        assert 7 * bytes_each / bandwidth == pytest.approx(2 * 7 * n / flops, rel=1e-12)
+def test_operations_count_the_draft_too():
+    assert operations_factor(0.0, 4, 0.1) == pytest.approx(5.4)
+    assert operations_factor(0.5, 0, 0.3) == 1.0
 
 
-@pytest.mark.parametrize("users", [1, 3, 60, 1000])
-@pytest.mark.parametrize("tokens", [1, 5, 17])
-def test_the_textbooks_verify_cost_is_the_longer_of_reading_and_computing(users, tokens):
-    parameters, bytes_each, bandwidth, flops = 11e9, 2, 2e12, 300e12
+def test_accepted_counts_are_those_of_all_verdicts():
+    """Brute force over every pattern of verdicts."""
+    alpha, gamma = 0.37, 5
+    chances = [0.0] * (gamma + 1)
+    for verdicts in product((True, False), repeat=gamma):
+        weight = math.prod(alpha if good else 1 - alpha for good in verdicts)
+        chances[next((i for i, good in enumerate(verdicts) if not good), gamma)] += weight
+    found = accepted_distribution(alpha, gamma)
+    assert found.tolist() == pytest.approx(chances, abs=1e-14)
+    assert float(found @ range(1, gamma + 2)) == pytest.approx(expected_tokens_per_round(alpha, gamma))
+    assert accepted_distribution([0.0, 1.0], 2).tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert accepted_distribution(0.3, 0).tolist() == [1.0]
 
-    def seconds(n):
-        return max(parameters * bytes_each / bandwidth, 2 * parameters * n / flops)
 
-    cost = textbook_verify_cost(tokens, bend(bytes_each, bandwidth, flops), users)
-    assert cost == pytest.approx(seconds(users * tokens) / seconds(users), rel=1e-12)
-    assert 1 <= cost <= tokens and (tokens > 1 or cost == 1)
+@pytest.mark.parametrize("gamma", [1, 2, 7, 16])
+def test_acceptance_rate_and_back(gamma):
+    for alpha in (0.0, 1e-9, 0.2, 0.5, 0.9, 1 - 1e-9, 1.0):
+        rate = acceptance_rate(alpha, gamma)
+        assert rate == pytest.approx(sum(alpha**i for i in range(1, gamma + 1)) / gamma, rel=1e-9, abs=1e-300)
+        assert alpha_from_acceptance_rate(rate, gamma) == pytest.approx(alpha, abs=1e-9)
+
+
+def test_the_acceptance_rate_falls_with_gamma_and_alpha_does_not():
+    rates = acceptance_rate(0.8, range(1, 17))
+    assert all(a > b for a, b in pairwise(rates)) and rates[0] == pytest.approx(0.8)
+    assert alpha_from_acceptance_rate(rates, range(1, 17)) == pytest.approx([0.8] * 16)
+
+
+def test_arrays_give_what_numbers_give():
+    alphas, gammas = [0.0, 0.31, 0.999999, 1.0], [0, 1, 4, 16]
+    grid = np.meshgrid(alphas, gammas, indexing="ij")
+    v = lambda n: 1 + 0.03 * (n - 1)  # noqa: E731
+    for function, more in (
+        (expected_tokens_per_round, ()),
+        (speedup, (0.07, v)),
+        (operations_factor, (0.05,)),
+    ):
+        found = function(*grid, *more)
+        assert found.shape == (4, 4)
+        for place, value in np.ndenumerate(found):
+            alone = function(float(grid[0][place]), int(grid[1][place]), *more)
+            assert type(alone) is float and value == alone
+    best = optimal_gamma(np.array(alphas)[:, None], np.array([0.0, 0.1, 0.9]), v)
+    assert best.shape == (4, 3)
+    assert best.tolist() == [[optimal_gamma(a, c, v) for c in (0.0, 0.1, 0.9)] for a in alphas]
+    edges = break_even_alpha(np.array([1, 4, 16]), np.array([0.1, 2.0, 0.5]))
+    assert edges.tolist() == pytest.approx([0.1, math.nan, break_even_alpha(16, 0.5)], nan_ok=True)
+
+
+def test_the_neighbourhood_of_one_is_exact():
+    """1 - α^n loses every digit there unless it is computed another way."""
+    for missing in (1e-3, 1e-8, 1e-13):
+        alpha = Fraction(1) - Fraction(missing)
+        exact = sum(alpha**i for i in range(17))
+        assert expected_tokens_per_round(float(alpha), 16) == pytest.approx(float(exact), rel=1e-12)
+
+
+def test_some_gamma_pays_exactly_when_one_of_them_does():
+    """With a measured v, γ = 1 is not the test: here v(2) = v(5), so only longer drafts pay."""
+    v = lambda n: 1.0 if n == 1 else 1.5  # noqa: E731
+    alpha, c = 0.6, 0.02
+    assert speedup(alpha, 1, c, v) > 1 > speedup(0.5, 1, c, v)
+    lowest = break_even_alpha(None, c, v)
+    assert lowest < break_even_alpha(1, c, v)
+    assert optimal_gamma(lowest + 0.005, c, v) > 1 and optimal_gamma(lowest - 0.005, c, v) == 0
+    assert break_even_alpha(None, 1.0) == 1.0
+    assert break_even_alpha(None, 1.0, v) is None and break_even_alpha(None, 1.2) is None
+
+
+def test_break_even_cost_ratio_is_where_the_speedup_crosses_one():
+    v = lambda n: 1 + 0.05 * (n - 1)  # noqa: E731
+    for alpha, gamma in ((0.4, 1), (0.6, 4), (0.9, 8), (1.0, 16)):
+        c = break_even_cost_ratio(alpha, gamma, v)
+        assert speedup(alpha, gamma, c, v) == pytest.approx(1)
+    assert break_even_cost_ratio(0.1, 4, v) is None and break_even_cost_ratio(0.0, None) == 0.0
+    best = break_even_cost_ratio(0.7, None, v)
+    assert best == max(filter(None, (break_even_cost_ratio(0.7, g, v) for g in range(1, 17))))
+    assert optimal_gamma(0.7, best - 0.01, v) > 0 and optimal_gamma(0.7, best + 0.01, v) == 0
+    assert break_even_cost_ratio([0.1, 1.0], 4, v).tolist() == pytest.approx([math.nan, 0.95], nan_ok=True)
+
+
+def test_wilson_against_published_figures():
+    """Newcombe 1998, Statistics in Medicine 17, table I, method 3."""
+    for good, of, low, high in ((81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611)):
+        assert alpha_interval(good, of - good) == pytest.approx((low, high), abs=5e-5)
+    assert alpha_interval(29, 0)[1] == 1.0 and alpha_interval(0, 0) == (0.0, 1.0)
+    assert alpha_interval(8, 2, 0.99)[0] < alpha_interval(8, 2, 0.9)[0]
+
+
+def test_the_interval_holds_alpha_as_often_as_it_says():
+    chance, held = random.Random(5), 0
+    for _ in range(2000):
+        good = sum(chance.random() < 0.7 for _ in range(60))
+        low, high = alpha_interval(good, 60 - good, 0.9)
+        held += low <= 0.7 <= high
+    assert 0.87 < held / 2000 < 0.93
 
 
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: token_ceiling(0, 2, 1e9), ValueError, "parameters must be above 0, got 0"),
-        (lambda: token_ceiling(1e9, -2, 1e9), ValueError, "bytes_each must be above 0, got -2"),
-        (lambda: token_ceiling(1e9, 2, math.inf), ValueError, "bandwidth must be above 0"),
-        (lambda: token_ceiling("8B", 2, 1e9), TypeError, "parameters must be a number"),
-        (lambda: bend(2, 0, 1e12), ValueError, "bandwidth must be above 0"),
-        (lambda: bend(2, 1e9, math.nan), ValueError, "flops must be above 0"),
-        (lambda: bend(0, 1e9, 1e9), ValueError, "bytes_each must be above 0"),
-        (lambda: textbook_verify_cost(0, 295), ValueError, "tokens must be 1 or more, got 0"),
-        (lambda: textbook_verify_cost(5, 295, 0), ValueError, "users must be 1 or more, got 0"),
-        (lambda: textbook_verify_cost(5, 0), ValueError, "bend_at must be above 0"),
-        (lambda: textbook_verify_cost(5.5, 295), TypeError, "tokens must be an integer"),
-        (lambda: textbook_verify_cost(5, 295, True), TypeError, "users must be an integer"),
+        (lambda: alpha_interval(1, 1, 1.0), ValueError, "confidence must lie between 0 and 1, got 1.0"),
+        (lambda: alpha_interval(1.5, 1), TypeError, "accepted must be an integer"),
+        (lambda: alpha_from_acceptance_rate(1.2, 3), ValueError, "rate must be between 0 and 1, got 1.2"),
+        (lambda: alpha_from_acceptance_rate(0.2, 0), ValueError, "gamma must be 1 or more, got 0"),
+        (lambda: accepted_distribution(0.5, [1, 2]), ValueError, r"gamma must be one number.*\[1, 2\]"),
+        (
+            lambda: expected_tokens_per_round([0.5, 1.5], 2),
+            ValueError,
+            "alpha must be between 0 and 1, got 1.5",
+        ),
+        (lambda: expected_tokens_per_round(0.5, np.array([1.0, 2.0])), TypeError, "gamma must be an integer"),
+        (lambda: optimal_gamma(0.5, 0.1, largest=-1), ValueError, "largest must be 0 or more, got -1"),
+        (lambda: optimal_gamma(1.5, 0.1), ValueError, "alpha must be between 0 and 1"),
+        (lambda: break_even_cost_ratio(0.5, 0), ValueError, "gamma must be 1 or more"),
+        (lambda: operations_factor(0.5, 2, -0.1), ValueError, "operations_ratio must be 0 or more"),
     ],
 )
-def test_bad_input_about_passes_is_refused(call, error, words):
+def test_bad_vectors_are_refused(call, error, words):
     with pytest.raises(error, match=words):
         call()
