@@ -28,9 +28,15 @@ def distill(
     text: SelfText,
     held_out: SelfText,
     checkpoint: Path,
+    start: torch.nn.Module | None = None,
 ):
-    """Train a fresh draft of this shape on the target's own text; logs agreement on held-out prompts."""
+    """Train a draft of this shape on the target's own text; logs agreement on held-out prompts.
+
+    It begins with the weights of `start`, or fresh ones.
+    """
     model = build(shape, recipe, seed_offset)
+    if start is not None:
+        model.load_state_dict(start.state_dict())
     rows_per_step = schedule.tokens_per_step // text.ids.shape[1]
 
     def loss_of_step(step: int):

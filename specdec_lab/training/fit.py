@@ -13,11 +13,14 @@ from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 from .recipe import Recipe, Schedule, Shape
 
 
-def build(shape: Shape, recipe: Recipe, seed_offset: int) -> LlamaForCausalLM:
-    """A freshly initialised Llama-type model of this shape; same seed, same weights."""
+def build(shape: Shape, recipe: Recipe, seed_offset: int, vocabulary: int | None = None) -> LlamaForCausalLM:
+    """A freshly initialised Llama-type model of this shape; same seed, same weights.
+
+    Its vocabulary is that of the recipe with all labels, or `vocabulary`.
+    """
     set_seed(recipe.seed + seed_offset)
     config = LlamaConfig(
-        vocab_size=recipe.vocabulary,
+        vocab_size=vocabulary or recipe.vocabulary + recipe.labels,
         hidden_size=shape.width,
         intermediate_size=shape.feed_forward,
         num_hidden_layers=shape.layers,

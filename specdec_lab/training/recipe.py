@@ -45,7 +45,8 @@ class Recipe:
     """Everything that decides the bundled weights."""
 
     seed: int = 20261129
-    vocabulary: int = 512
+    vocabulary: int = 512  # of the byte-level BPE; `labels` tokens for speakers' names come on top
+    labels: int = 160
     context: int = 4096
     speeches_per_group: int = 40
     held_out_every: int = 20
@@ -53,11 +54,21 @@ class Recipe:
     draft: Shape = Shape(layers=1, width=256, feed_forward=1024, heads=8)
     weak: Shape = Shape(layers=1, width=128, feed_forward=352, heads=4)
     target_schedule: Schedule = Schedule(steps=3800, peak_lr=2e-3, tail=400)
-    draft_schedule: Schedule = Schedule(steps=5000, peak_lr=3e-3, tail=300, tokens_per_step=4096)
+    labels_schedule: Schedule = Schedule(steps=500, peak_lr=6e-4, warmup=50, tail=100)
+    guide_schedule: Schedule = Schedule(steps=2400, peak_lr=3e-3, tail=100, tokens_per_step=4096)
+    finish_schedule: Schedule = Schedule(steps=700, peak_lr=5e-4, warmup=50, weight_decay=0.0, tail=100)
+    draft_share: float = 0.4  # weight of the guide in what the finished target learns
+    # how far from the weights before to those after; more is easier to guess and loopier. The draft learns from text
+    # written at `text_share`; the share that ships was chosen afterwards, as the largest that passed on held-out text
+    text_share: float = 0.4
+    finish_share: float = 0.38
+    draft_schedule: Schedule = Schedule(steps=5700, peak_lr=2e-3, tail=300, tokens_per_step=4096)
+    polish_schedule: Schedule = Schedule(steps=3500, peak_lr=1.2e-3, tail=300, tokens_per_step=4096)
     weak_schedule: Schedule = Schedule(steps=500, peak_lr=4e-3)
     # what the draft learns from: text that the target writes, begun with a corpus window and a sampled stretch
     # that leaves what was memorised, and corpus text with the target's opinion of it
-    windows: int = 12_000
+    guide_windows: int = 6_000
+    windows: int = 31_500
     corpus_windows: int = 6_000
     held_out_windows: int = 500
     window_tokens: int = 32

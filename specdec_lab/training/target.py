@@ -9,8 +9,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from .corpus import random_windows, window_shape
-from .fit import build, fit
-from .recipe import END_TOKEN, Recipe, Schedule, Shape
+from .fit import fit
+from .recipe import END_TOKEN, Recipe, Schedule
 
 
 def train_tokenizer(groups: list[str], recipe: Recipe) -> PreTrainedTokenizerFast:
@@ -43,7 +43,7 @@ def held_out_loss(model, ids: torch.Tensor, length: int = 256) -> float:
 
 
 def train_on_corpus(
-    shape: Shape,
+    model,
     schedule: Schedule,
     recipe: Recipe,
     seed_offset: int,
@@ -51,8 +51,7 @@ def train_on_corpus(
     held_out: torch.Tensor,
     checkpoint: Path,
 ):
-    """Plain next-token training; used for the target and for the draft that is meant to disappoint."""
-    model = build(shape, recipe, seed_offset)
+    """Plain next-token training, in place; used for the target and for the draft that is meant to disappoint."""
 
     def loss_of_step(step: int):
         generator = torch.Generator().manual_seed(recipe.seed * 1000 + seed_offset * 100_000 + step)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
 
 from specdec_lab.training.corpus import encode_groups, random_windows, read_corpus, split_corpus, window_shape
 from specdec_lab.training.distill import agreement
+from specdec_lab.training.finish import between, mixed, move_towards
 from specdec_lab.training.fit import build, learning_rate, rounded
 from specdec_lab.training.gates import passages, repeated_within, shared_between, smallest_gap
+from specdec_lab.training.labels import frequent_labels, start_labels, with_labels
 from specdec_lab.training.recipe import Recipe, Schedule, Shape
-from specdec_lab.training.selftext import continue_batch
+from specdec_lab.training.selftext import SelfText, continue_batch
 from specdec_lab.training.target import train_on_corpus, train_tokenizer
 
-RECIPE = Recipe(vocabulary=300, context=4096)
+RECIPE = Recipe(vocabulary=300, labels=4, context=4096)
 SHAPE = Shape(layers=2, width=32, feed_forward=64, heads=2)
 TEXT = "".join(f"Lord {i}:\nSpeak the speech, I pray you, number {i}.\n\n" for i in range(900))
 
@@ -41,6 +44,78 @@ def test_tokenizer_keeps_any_text_and_groups_end_with_the_end_token():
     assert (ids == tokenizer.eos_token_id).nonzero().flatten().tolist() == [1, 3]
 
 
+def test_labels_are_the_frequent_first_lines_of_speeches():
+    groups = ["A B:\nx: y\n\nC:\nz\n\nC:\nC:\n", "C:\nwell\n\nA B:\n:\n"]
+    assert frequent_labels(groups, 5) == ["C:\n", "A B:\n"]
+    assert frequent_labels(groups, 1) == ["C:\n"]
+
+
+def test_a_label_becomes_one_token_and_any_text_still_survives():
+    tokenizer = train_tokenizer([TEXT], RECIPE)
+    labels = ["Lord 1:\n", "Lord 11:\n", "GLOUCESTER:\n", "é B:\n"]
+    wider = with_labels(tokenizer, labels)
+    assert len(wider) == 304 and len(tokenizer) == 300
+    text = "Lord 11:\nLord 1:\nLord 111:\n\té B:\nGLOUCESTER: żółw\n"
+    ids = wider.encode(text, add_special_tokens=False)
+    assert wider.decode(ids) == text
+    assert [i for i in ids if i >= 300] == [301, 300, 303]
+
+
+def test_a_wider_model_starts_as_the_old_one():
+    tokenizer = train_tokenizer([TEXT], RECIPE)
+    labels = ["Lord 1:\n", "Lord 2:\n", "Lord 3:\n", "Lord 4:\n"]
+    old, wide = build(SHAPE, RECIPE, 0, vocabulary=300).eval(), build(SHAPE, RECIPE, 1).eval()
+    start_labels(wide, old, tokenizer, labels)
+    ids = torch.arange(40)[None]
+    with torch.inference_mode():
+        before, after = old(ids).logits, wide(ids).logits
+    torch.testing.assert_close(after[..., :300], before, rtol=1e-5, atol=1e-5)
+    pieces = old.model.embed_tokens.weight[tokenizer.encode(labels[2], add_special_tokens=False)]
+    torch.testing.assert_close(wide.model.embed_tokens.weight[302], pieces.mean(0))
+    assert wide.lm_head.weight is wide.model.embed_tokens.weight
+
+
+def test_the_target_moves_towards_its_mean_with_the_guide(tmp_path, capsys):
+    target, guide = build(SHAPE, RECIPE, 0), build(SHAPE, RECIPE, 1).eval()
+    with torch.no_grad():  # opinions strong enough to differ
+        target.model.embed_tokens.weight.mul_(30)
+        guide.model.embed_tokens.weight.mul_(30)
+    ids = torch.randint(0, 304, (6000,), generator=torch.Generator().manual_seed(0))
+    rows = ids[: 8 * 40].view(8, 40)
+    text = SelfText(rows.to(torch.int16), torch.zeros(8, 32, 8), torch.zeros(8, 32, 8), 8)
+    recipe = replace(
+        RECIPE,
+        draft_share=0.5,
+        finish_schedule=Schedule(steps=60, peak_lr=3e-3, warmup=5, weight_decay=0.0, tokens_per_step=320),
+    )
+    teacher = target.eval()
+
+    def distance():
+        with torch.no_grad():
+            wanted = mixed(teacher, guide, rows, 0.5)
+            return torch.nn.functional.kl_div(
+                target(rows).logits.log_softmax(-1), wanted, log_target=True, reduction="sum"
+            ).item()
+
+    with torch.no_grad():
+        wanted = mixed(teacher, guide, rows, 0.5).exp()
+        p, q = teacher(rows).logits.softmax(-1), guide(rows).logits.softmax(-1)
+    torch.testing.assert_close(wanted.sum(-1), torch.ones(8, 40))
+    torch.testing.assert_close(wanted, (p * q).sqrt() / (p * q).sqrt().sum(-1, keepdim=True))
+    before = distance()
+    target = move_towards(teacher, guide, recipe, text, ids, text, tmp_path / "a.pt")
+    assert distance() < 0.7 * before
+    assert "with the mean" in capsys.readouterr().out
+    torch.testing.assert_close(teacher(rows).logits.softmax(-1), p)  # it was a copy that moved
+
+    ends = [between(teacher, target, share) for share in (0.0, 1.0)]
+    for model, end in zip(ends, (teacher, target), strict=True):
+        torch.testing.assert_close(model.state_dict(), end.state_dict(), rtol=1e-5, atol=1e-6)
+    start, end = teacher.lm_head.weight, target.lm_head.weight
+    half = between(teacher, target, 0.5).lm_head.weight
+    torch.testing.assert_close(half, (start + end) / 2)
+
+
 def test_schedule_warms_up_peaks_and_decays():
     schedule = Schedule(steps=1000, peak_lr=2e-3, tail=50)
     rates = [learning_rate(step, schedule) for step in range(schedule.total)]
@@ -55,9 +130,13 @@ def test_training_learns_resumes_and_repeats(tmp_path, capsys):
     tokenizer = train_tokenizer([TEXT], RECIPE)
     ids = encode_groups(tokenizer, [TEXT])
     schedule = Schedule(steps=12, peak_lr=5e-3, warmup=2, tokens_per_step=512)
-    first = train_on_corpus(SHAPE, schedule, RECIPE, 0, ids, ids[:600], tmp_path / "a.pt")
-    again = train_on_corpus(SHAPE, schedule, RECIPE, 0, ids, ids[:600], tmp_path / "b.pt")
-    resumed = train_on_corpus(SHAPE, schedule, RECIPE, 0, ids, ids[:600], tmp_path / "a.pt")
+
+    def trained(checkpoint):
+        return train_on_corpus(
+            build(SHAPE, RECIPE, 0), schedule, RECIPE, 0, ids, ids[:600], tmp_path / checkpoint
+        )
+
+    first, again, resumed = trained("a.pt"), trained("b.pt"), trained("a.pt")
     fresh = build(SHAPE, RECIPE, 0)
     for name, tensor in first.state_dict().items():
         assert torch.equal(tensor, resumed.state_dict()[name])
