@@ -77,7 +77,12 @@ class CostProfile:
         return max(self.at[0].draft)
 
     def target_seconds(self, tokens: int = 1, context: float | None = None) -> float:
-        """Median seconds of a target pass over `tokens`."""
+        """Median seconds of a target pass over `tokens`.
+
+        Raises `ValueError` for more than were measured.
+        """
+        if not 1 <= tokens <= self.largest_gamma + 1:
+            raise ValueError(f"tokens must lie between 1 and {self.largest_gamma + 1}, got {tokens}")
         return self._at(lambda costs: costs.target[tokens], context)
 
     def draft_seconds(self, tokens: int = 1, context: float | None = None) -> float:

@@ -78,6 +78,8 @@ def test_answers_lie_on_straight_lines_between_lengths(clock):
     assert profile.draft_seconds(0) == 0
     with pytest.raises(ValueError, match="tokens must lie between 0 and 2, got 3"):
         profile.draft_seconds(3)
+    with pytest.raises(ValueError, match="tokens must lie between 1 and 3, got 4"):
+        profile.verify_cost(4)
 
 
 def test_the_first_turn_warms_up(clock):

@@ -1,0 +1,101 @@
+"""Faults to put into the package, one at a time, that the notebooks' strict comparison has to notice.
+
+Each is (name, file, text, text instead); the text occurs once in its file. `mutate.py` runs them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    """One wrong edit."""
+
+    name: str
+    file: str
+    text: str
+    instead: str
+
+
+LOOP, GREEDY, DRAFTERS = "decoding/loop.py", "decoding/greedy.py", "decoding/drafters.py"
+ROUNDS, THEORY, CACHE = "decoding/rounds.py", "measure/theory.py", "models/cache.py"
+AGREES = "proposal.tokens[agreed] == choices[agreed]"
+TAKES = "return range(agreed), choices[agreed]"
+TARGET_BACK, DRAFT_BACK = "target.roll_back(len(sequence) - 1)", "self._session.roll_back(len(sequence) - 1)"
+
+MUTANTS = [
+    Mutant("accept rule: everything is accepted", GREEDY, AGREES, "True"),
+    Mutant("accept rule: a draft is judged by the row behind its own", GREEDY, AGREES, AGREES[:-1] + " + 1]"),
+    Mutant(
+        "accept rule: the first rejected draft is kept",
+        GREEDY,
+        TAKES,
+        TAKES.replace("range(agreed)", "range(min(agreed + 1, len(proposal.tokens)))"),
+    ),
+    Mutant(
+        "accept rule: the last accepted draft is dropped",
+        GREEDY,
+        TAKES,
+        TAKES.replace("range(agreed)", "range(max(agreed - 1, 0))"),
+    ),
+    Mutant(
+        "accept rule: own token from the row before",
+        GREEDY,
+        TAKES,
+        "return range(agreed), choices[max(agreed - 1, 0)]",
+    ),
+    Mutant(
+        "bonus lost",
+        LOOP,
+        "            emitted.append(own)\n",
+        "            if outcome != BONUS:\n                emitted.append(own)\n",
+    ),
+    Mutant(
+        "bonus called a correction",
+        LOOP,
+        "BONUS if len(path) == len(proposal.tokens) else CORRECTION",
+        "CORRECTION",
+    ),
+    Mutant("target not rolled back", LOOP, TARGET_BACK, "target._training = None"),
+    Mutant("target rolled back one too far", LOOP, TARGET_BACK, TARGET_BACK.replace("- 1", "- 2")),
+    Mutant("draft not rolled back", DRAFTERS, DRAFT_BACK, "pass"),
+    Mutant("draft rolled back one too far", DRAFTERS, DRAFT_BACK, DRAFT_BACK.replace("- 1", "- 2")),
+    Mutant(
+        "a cut keeps one row too few",
+        CACHE,
+        "self.length = min(self.length, valid_length)",
+        "self.length = min(self.length, max(valid_length - 1, 0))",
+    ),
+    Mutant(
+        "the target's token follows an end token",
+        LOOP,
+        "if emitted and emitted[-1] in end_tokens:",
+        "if False:",
+    ),
+    Mutant(
+        "the draft goes on behind its end token",
+        DRAFTERS,
+        "            if token in self._end_tokens:\n                break\n",
+        "",
+    ),
+    Mutant("the last round drafts one too many", LOOP, "min(most, wanted - 1)", "min(most, wanted)"),
+    Mutant("a round drafts one too few", LOOP, "min(most, wanted - 1)", "min(max(most - 1, 1), wanted - 1)"),
+    Mutant(
+        "acceptance rate counts corrections and bonus tokens",
+        ROUNDS,
+        "return self.accepted / self.drafted if",
+        "return len(self.new_tokens) / self.drafted if",
+    ),
+    Mutant(
+        "α judges tokens behind a rejection",
+        ROUNDS,
+        "return int(self.outcome == CORRECTION)",
+        "return len(self.drafted) - len(self.accepted)",
+    ),
+    Mutant(
+        "tokens per round without the target's own",
+        ROUNDS,
+        "return len(self.new_tokens) / len(self.rounds) if",
+        "return self.accepted / len(self.rounds) if",
+    ),
+]
