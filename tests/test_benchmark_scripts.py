@@ -42,3 +42,28 @@ def test_context_costs_prints_its_table(capsys, monkeypatch):
     assert re.search(r"target, draft +[\d,]+, [\d,]+", output)
     assert re.search(r"head on one row / on all +\d+ MB / \d+ MB", output)
     assert re.search(r"speculative: .* [\d.]+ ms, [\d.]+ ms, [\d.]+", output)
+
+
+def test_dial_surface_prints_and_saves_what_can_be_loaded(capsys, monkeypatch, tmp_path):
+    from specdec_lab.measure.reference import load_reference
+
+    sizes = {"--prompts": "1", "--new-tokens": "6", "--runs": "1", "--cost-runs": "1"}
+    arguments = ["dial_surface.py", *[word for pair in sizes.items() for word in pair], "--alphas", "0", "1"]
+    monkeypatch.setattr(sys, "argv", [*arguments, "--gammas", "1", "3", "--save", str(tmp_path / "run")])
+    runpy.run_path(str(BENCHMARKS / "dial_surface.py"), run_name="__main__")
+    output = capsys.readouterr().out
+    assert len(re.findall(r"^ [01]\.0 +[\d.]+ \([\d.]+\) +[\d.]+ \([\d.]+\)$", output, re.M)) == 2
+    assert re.search(r"predicted: median error [\d.]+ %, largest [\d.]+ %", output)
+    reference = load_reference(tmp_path / "run")
+    assert len(reference.surface) == 5 and reference.card["settings"]["new_tokens"] == 6
+    assert reference.card["command"].startswith("python benchmarks/dial_surface.py --prompts 1")
+
+
+def test_prediction_prints_its_table(capsys, monkeypatch):
+    sizes = ["--prompts", "1", "--new-tokens", "6", "--runs", "1", "--cost-runs", "1", "--gammas", "1", "2"]
+    monkeypatch.setattr(sys, "argv", ["prediction.py", *sizes])
+    runpy.run_path(str(BENCHMARKS / "prediction.py"), run_name="__main__")
+    output = capsys.readouterr().out
+    for name in ("the bundled draft", "the weak draft", "the target itself"):
+        assert len(re.findall(rf"^{name} +[12] ", output, re.M)) == 2
+    assert len(re.findall(r"median error [\d.]+ %", output)) == 3 and "A draft pass costs" in output

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdec_lab.decoding.checks import check_count, check_probability
 from specdec_lab.decoding.rounds import Round
 
-from .profile import CostProfile
+from .arrays import chances, counts
+from .cost_profile import CostProfile
 from .theory import VerifyCost, optimal_gamma
 
 _STEPS = 200  # α is rounded to 1 / _STEPS, so that the best γ of each can be worked out beforehand
@@ -48,14 +48,14 @@ class AdaptiveGamma:
         verify_cost: VerifyCost = 1.0,
         *,
         largest: int = 16,
-        alpha: float = 0.6,
-        doubt: float = 4.0,
+        alpha: float = 0.75,
+        doubt: float = 2.0,
         memory: int = 40,
         retry: int = 16,
     ) -> None:
-        self.largest, self.retry = check_count(largest, "largest"), check_count(retry, "retry")
-        self.memory = check_count(memory, "memory")
-        self.alpha = check_probability(alpha, "alpha")
+        self.largest, self.retry = int(counts(largest=largest)), int(counts(retry=retry))
+        self.memory = int(counts(memory=memory))
+        self.alpha = float(chances(alpha=alpha))
         if isinstance(doubt, bool) or not isinstance(doubt, int | float) or not doubt > 0:
             raise ValueError(f"doubt must be a number above 0, got {doubt!r}")
         self.doubt = float(doubt)
@@ -108,7 +108,7 @@ class HeuristicGamma:
     """
 
     def __init__(self, start: int = 5, largest: int = 16) -> None:
-        self.start, self.largest = check_count(start, "start"), check_count(largest, "largest")
+        self.start, self.largest = int(counts(start=start)), int(counts(largest=largest))
 
     def __call__(self, rounds: Sequence[Round]) -> int:
         """γ of the next round."""

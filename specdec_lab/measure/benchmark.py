@@ -18,6 +18,7 @@ from specdec_lab.models.protocol import as_model, model_device
 from .environment import stamp
 from .exactness import first_difference, first_divergence
 from .interleave import Timing, check_prompts, prepare, take_turns
+from .pass_times import ratio
 from .theory import estimate_alpha
 
 
@@ -185,8 +186,3 @@ def _summary(speculative: list[list[Timing]], autoregressive: list[list[Timing]]
         first_divergence=divergences,
     )
     return result
-
-
-def ratio(above: float, below: float) -> float:
-    """above ÷ below; NaN where `below` is zero or negative (a clock that did not move)."""
-    return above / below if below > 0 else float("nan")

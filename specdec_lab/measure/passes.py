@@ -6,12 +6,9 @@ It times and returns seconds or rates, for a model (`time_passes`) or for the ba
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
-from statistics import median
 from typing import Any
 
 import torch
@@ -21,65 +18,7 @@ from specdec_lab.decoding.session import Session
 from specdec_lab.models.protocol import context_length, model_device
 
 from .clock import read_clock
-
-
-@dataclass(frozen=True)
-class PassTimes:
-    """How long passes over n tokens took; made by `time_passes`. Taught in notebook 01.
-
-    `times[n]` is the median over n tokens in seconds, iterating gives every n, and `verify_cost` can be given to
-    `theory.speedup` as it is.
-
-    Attributes:
-        seconds: n → seconds, one for each turn, in order; 1 is among the n.
-        context: tokens that the cache held before each pass.
-
-    Raises:
-        ValueError: no times for n = 1, none at all for some n, or not as many turns for each.
-
-    >>> times = PassTimes({1: (2.0, 2.0, 3.0), 5: (3.0, 2.5, 9.0)}, context=64)
-    >>> times[5], times.verify_cost(5), times.verify_cost(3), times.verify_cost_range(5)
-    (3.0, 1.5, 1.25, (1.25, 3.0))
-    """
-
-    seconds: Mapping[int, Sequence[float]]
-    context: int
-
-    def __post_init__(self) -> None:
-        if not self.seconds.get(1):
-            raise ValueError(f"seconds must hold times for n = 1, got them for {list(self.seconds)}")
-        turns = {n: len(values) for n, values in self.seconds.items()}
-        if len(set(turns.values())) > 1:
-            raise ValueError(f"seconds must hold one time for each turn and n, got n → turns {turns}")
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.seconds)
-
-    def __getitem__(self, tokens: int) -> float:
-        return median(self._turns(tokens))
-
-    def verify_cost(self, tokens: int) -> float:
-        """v(n): median over n ÷ median over one; straight lines between the n that were timed.
-
-        Raises `ValueError` outside them. NaN where the clock did not move.
-        """
-        known = sorted(self.seconds)
-        if not known[0] <= tokens <= known[-1]:
-            raise ValueError(f"tokens must lie between {known[0]} and {known[-1]}, got {tokens}")
-        low = max(n for n in known if n <= tokens)
-        high = min(n for n in known if n >= tokens)
-        share = (tokens - low) / (high - low) if high > low else 0.0
-        return _ratio(self[low] + (self[high] - self[low]) * share, self[1])
-
-    def verify_cost_range(self, tokens: int) -> tuple[float, float]:
-        """Smallest and largest v(n) of a single turn, for an n that was timed: the spread."""
-        ratios = [_ratio(many, one) for many, one in zip(self._turns(tokens), self._turns(1), strict=True)]
-        return min(ratios), max(ratios)
-
-    def _turns(self, tokens: int) -> Sequence[float]:
-        if tokens not in self.seconds:
-            raise KeyError(f"no pass over {tokens} tokens was timed, only over {sorted(self.seconds)}")
-        return self.seconds[tokens]
+from .pass_times import PassTimes, ratio
 
 
 def time_passes(
@@ -172,7 +111,7 @@ def memory_bandwidth(megabytes: int = 256) -> float:
         >>> token_ceiling(8e9, 2, memory_bandwidth())  # doctest: +SKIP
     """
     array = torch.ones(check_count(megabytes, "megabytes") * 250_000)
-    return _ratio(array.nbytes, fastest(array.sum))
+    return ratio(array.nbytes, fastest(array.sum))
 
 
 def product_bandwidth(dtype: torch.dtype, rows: int = 32768) -> float:
@@ -192,7 +131,7 @@ def product_bandwidth(dtype: torch.dtype, rows: int = 32768) -> float:
     _check_floating(dtype)
     matrix = torch.ones(check_count(rows, "rows"), 1024, dtype=dtype)
     vector = torch.ones(1, 1024, dtype=dtype)
-    return _ratio(matrix.nbytes, fastest(partial(torch.nn.functional.linear, vector, matrix)))
+    return ratio(matrix.nbytes, fastest(partial(torch.nn.functional.linear, vector, matrix)))
 
 
 def multiply_rate(dtype: torch.dtype, size: int = 1024) -> float:
@@ -208,14 +147,9 @@ def multiply_rate(dtype: torch.dtype, size: int = 1024) -> float:
     _check_floating(dtype)
     size = check_count(size, "size")
     square = torch.ones(size, size, dtype=dtype)
-    return _ratio(2 * size**3, fastest(partial(torch.mm, square, square), runs=3))
+    return ratio(2 * size**3, fastest(partial(torch.mm, square, square), runs=3))
 
 
 def _check_floating(dtype: Any) -> None:
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"dtype must be a floating-point dtype such as torch.float32, got {dtype!r}")
-
-
-def _ratio(amount: float, seconds: float) -> float:
-    """NaN where the clock did not move."""
-    return amount / seconds if seconds else math.nan

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from .cost_profile import CostProfile
 from .generation import rounds_by_drafts
-from .interleave import Timing
-from .profile import CostProfile
 from .theory import break_even_alpha, break_even_cost_ratio, expected_tokens_per_round, optimal_gamma, speedup
+
+if TYPE_CHECKING:
+    from .interleave import Timing
 
 PARTS = ("draft", "verify", "overhead")
 
@@ -219,8 +222,8 @@ def explain(
         )
         sentences.append(
             f"At this α a draft under {cheaper:.2f} of a target pass would pay."
-            if cheaper
-            else "At this α even a free draft would not pay: verification alone costs more than it brings."
+            if cheaper and cheaper >= 0.01
+            else "At this α even a free draft would bring next to nothing: verification alone costs as much as it saves, or more."
         )
     else:
         ideal = speedup(alpha, optimal_gamma(alpha, 0.0, v, largest), 0.0, v)

@@ -288,7 +288,7 @@ class Explorer:
             # its own width: a panel stretches what says nothing else, and a blown-up picture is a blurred one
             layout={"max_width": "100%", "width": "auto", "align_self": "flex-start"},
         )
-        sentence = ipywidgets.HTML(value=_live(self.sentence))
+        sentence = ipywidgets.HTML(value=live(self.sentence))
         panel = ipywidgets.VBox([*handles.values(), image])
 
         def redraw(control: Control, change: Any) -> None:
@@ -301,10 +301,10 @@ class Explorer:
             except Exception as error:  # a dead slider would say nothing
                 # no picture is better than the picture of another setting
                 image.layout.display = "none"
-                sentence.value = _live(f"No picture at this setting. {type(error).__name__}: {error}")
+                sentence.value = live(f"No picture at this setting. {type(error).__name__}: {error}")
                 return
             image.value, image.tooltip, image.layout.display = png, words, None
-            sentence.value = _live(words)
+            sentence.value = live(words)
 
         for name, handle in handles.items():
             handle.observe(partial(redraw, self.controls[name]), names="value")
@@ -313,7 +313,7 @@ class Explorer:
     def _ipython_display_(self) -> None:
         from IPython.display import publish_display_data
 
-        for data, metadata in self._outputs(live=_has_widgets()):
+        for data, metadata in self._outputs(live=has_widgets()):
             publish_display_data(data, metadata)
 
     def _outputs(self, live: bool) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -382,11 +382,11 @@ def _still(png: bytes, sentence: str, where: str = "") -> list[tuple[dict[str, A
     return [(picture, {"image/png": {"alt": sentence}}), (words, {})]
 
 
-def _live(sentence: str) -> str:
+def live(sentence: str) -> str:
     return f'<p role="status" aria-live="polite" style="margin:0;line-height:1.5">{escape(sentence)}</p>'
 
 
-def _has_widgets() -> bool:
+def has_widgets() -> bool:
     """ipywidgets can be imported, and this is not IPython in a terminal."""
     from importlib.util import find_spec
 

@@ -108,11 +108,11 @@ def test_the_heuristic_is_two_up_and_one_down():
 @pytest.mark.parametrize(
     ("more", "error", "words"),
     [
-        ({"largest": 0}, ValueError, "largest must be at least 1"),
+        ({"largest": 0}, ValueError, "largest must be 1 or more"),
         ({"alpha": 1.5}, ValueError, "alpha must be between 0 and 1, got 1.5"),
         ({"doubt": 0}, ValueError, "doubt must be a number above 0, got 0"),
-        ({"memory": 0}, ValueError, "memory must be at least 1"),
-        ({"retry": 0}, ValueError, "retry must be at least 1"),
+        ({"memory": 0}, ValueError, "memory must be 1 or more"),
+        ({"retry": 0}, ValueError, "retry must be 1 or more"),
         ({"cost_ratio": -1}, ValueError, "cost_ratio must be 0 or more"),
     ],
 )

@@ -13,9 +13,10 @@ from helpers import crc_rule, erring, every_other
 from specdec_lab import speculative_rounds
 from specdec_lab.decoding.dial import DialDrafter
 from specdec_lab.measure import profile as profiles
+from specdec_lab.measure.cost_profile import CostProfile, middle
 from specdec_lab.measure.interleave import timed
 from specdec_lab.measure.predict import difference, explain, predict
-from specdec_lab.measure.profile import CostProfile, measure_costs
+from specdec_lab.measure.profile import measure_costs
 from specdec_lab.models.scripted import ScriptedModel
 
 WIDTH = 50
@@ -123,6 +124,33 @@ def test_a_profile_survives_saving(clock, tmp_path):
     (tmp_path / "old.json").write_text(json.dumps(profile.to_dict() | {"schema_version": 9}))
     with pytest.raises(ValueError, match="cost profile has schema_version 9"):
         CostProfile.load(tmp_path / "old.json")
+
+
+def test_a_disturbed_turn_does_not_count():
+    assert (
+        middle((5.0, 1.0, 2.0, 3.0, 900.0, 0.0, 2.0, 3.0)) == 2.5
+    )  # of 0 1 2 2 3 3 5 900 the four in the middle
+    assert middle((7.0,)) == 7.0 and middle((1.0, 4.0)) == 2.5
+
+
+def test_a_plain_pass_is_timed_behind_plain_passes(clock):
+    """The first pass after the draft ran finds its data gone; plain decoding pays that once, not at every token."""
+    target, draft = pair(clock)
+    last = []
+
+    def cost(name, seconds):
+        def of_pass(n, before):
+            slow = 10.0 if last and last[-1] != name else 0.0
+            last.append(name)
+            return seconds + slow
+
+        return of_pass
+
+    target.cost, draft.cost = cost("target", 1.0), cost("draft", 0.1)
+    profile = measure_costs(target, draft, largest_gamma=2, contexts=(10,), runs=2)
+    assert profile.target_seconds(1) == pytest.approx(1.0)
+    assert profile.target_seconds(2) == pytest.approx(11.0) == profile.target_seconds(3)
+    assert profile.draft_seconds(2) == pytest.approx(10.2)
 
 
 def test_the_table_has_every_pass(clock):
@@ -236,7 +264,7 @@ def test_the_diagnosis_says_what_pays(clock):
     words = explain(costly, 0.6)
     assert "No γ from 1 to 4 pays" in words and "At this cost no α pays." in words
     assert "At this α a draft under 0." in words
-    assert "even a free draft would not pay" in explain(costly, 0.05)
+    assert "even a free draft would bring next to nothing" in explain(costly, 0.05)
 
 
 def test_every_turn_has_an_order_of_its_own(clock, monkeypatch):

@@ -69,6 +69,8 @@ def test_it_recovers_the_chance_that_made_the_runs(alpha):
 def test_theory_and_rounds_load_without_torch(tmp_path):
     code = """
 import sys, specdec_lab.measure.theory, specdec_lab.decoding.rounds
+import specdec_lab.measure.generation, specdec_lab.measure.roofline, specdec_lab.measure.cost_profile
+import specdec_lab.measure.predict, specdec_lab.measure.reference, specdec_lab.measure.adaptive
 print({"torch", "transformers", "numpy", "pandas"} & set(sys.modules) or "light")
 """
     done = subprocess.run(

@@ -18,6 +18,7 @@ class Mutant(NamedTuple):
 
 
 LOOP, GREEDY, DRAFTERS = "decoding/loop.py", "decoding/greedy.py", "decoding/drafters.py"
+GENERATION, ADAPTIVE = "measure/generation.py", "measure/adaptive.py"
 ROUNDS, THEORY, CACHE = "decoding/rounds.py", "measure/theory.py", "models/cache.py"
 AGREES = "proposal.tokens[agreed] == choices[agreed]"
 TAKES = "return range(agreed), choices[agreed]"
@@ -72,12 +73,6 @@ MUTANTS = [
         "if emitted and emitted[-1] in end_tokens:",
         "if False:",
     ),
-    Mutant(
-        "the draft goes on behind its end token",
-        DRAFTERS,
-        "            if token in self._end_tokens:\n                break\n",
-        "",
-    ),
     Mutant("the last round drafts one too many", LOOP, "min(most, wanted - 1)", "min(most, wanted)"),
     Mutant("a round drafts one too few", LOOP, "min(most, wanted - 1)", "min(max(most - 1, 1), wanted - 1)"),
     Mutant(
@@ -97,5 +92,19 @@ MUTANTS = [
         ROUNDS,
         "return len(self.new_tokens) / len(self.rounds) if",
         "return self.accepted / len(self.rounds) if",
+    ),
+    Mutant("E(α, γ) off by one", THEORY, "(gamma + 1) * np.log1p(-missing)", "gamma * np.log1p(-missing)"),
+    Mutant(
+        "verification is free in the formula",
+        THEORY,
+        "return np.where(gamma == 0, 1.0, v)",
+        "return np.ones_like(v)",
+    ),
+    Mutant("short last rounds are forgotten", GENERATION, "min(gamma, left - 1)", "min(gamma, left)"),
+    Mutant(
+        "adaptive γ believes the acceptance rate",
+        ADAPTIVE,
+        "[False] * item.rejected",
+        "[False] * (len(item.drafted) - len(item.accepted))",
     ),
 ]
