@@ -100,7 +100,7 @@ class HeuristicGamma:
     schedule of transformers' assisted generation. Taught in notebook 06.
 
     Args:
-        start: γ of the first round, 1 or more; transformers began with 5.
+        start: γ of the first round, 1 or more.
         largest: never more than this, 1 or more.
 
     >>> HeuristicGamma(start=5)([])

@@ -14,14 +14,13 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
-from specdec_lab.decoding.rounds import check_schema
+from specdec_lab.decoding.rounds import SCHEMA_VERSION, check_schema
 
 from .pass_times import PassTimes
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA_VERSION = 1
 Turns = tuple[float, ...]
 
 
@@ -53,8 +52,8 @@ class CostProfile:
         environment: device, dtype, threads, versions, machine.
 
     Every answer is the mean of the middle half of the turns: a run is a sum of passes, so their mean is what counts, and
-    a disturbed turn must not. Questions take a length of the sequence (`context`, None for the middle of those measured); between two measured
-    lengths the answer lies on a straight line, outside them it is that of the nearest.
+    a disturbed turn must not. Questions take a length of the sequence (`context`, None for the middle of those measured);
+    between two measured lengths the answer lies on a straight line, outside them it is that of the nearest.
     """
 
     at: tuple[CostsAt, ...]

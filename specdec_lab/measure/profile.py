@@ -25,6 +25,7 @@ from .interleave import timed
 from .pass_times import PassTimes
 
 _PLAIN_IN_A_ROW = 3  # a plain pass follows a plain pass; what the draft did before must not be in the way
+_REAL_TOKENS = 24  # of the real runs that show the overhead
 
 
 def measure_costs(
@@ -70,7 +71,7 @@ def measure_costs(
     draft = drafter.model
     words = min(vocabulary_size(target.model) or 2, vocabulary_size(draft) or 2)
     ids = [order.randrange(words) for _ in range(lengths[-1])]
-    most = max(largest + 1, 24)
+    most = max(largest + 1, _REAL_TOKENS)
     for name, model in (("target_model", target.model), ("draft_model", draft)):
         check_fits(model, ids, most, f"contexts of {lengths[-1]} tokens, for {name},")
     devices = {model_device(target.model), model_device(draft)}
@@ -142,7 +143,7 @@ def _overhead(target: Any, draft: Any, prompt: list[int], gamma: int, devices: s
         run = timed(
             prompt,
             lambda ids, drafter=drafter: speculative_rounds(
-                target, drafter, ids, max_new_tokens=24, gamma=gamma, eos_token_id=None
+                target, drafter, ids, max_new_tokens=_REAL_TOKENS, gamma=gamma, eos_token_id=None
             ),
             devices,
         )

@@ -59,7 +59,7 @@ class Recipe:
     finish_schedule: Schedule = Schedule(steps=700, peak_lr=5e-4, warmup=50, weight_decay=0.0, tail=100)
     draft_share: float = 0.4  # weight of the guide in what the finished target learns
     # how far from the weights before to those after; more is easier to guess and loopier. The draft learns from text
-    # written at `text_share`; the share that ships was chosen afterwards, as the largest that passed on held-out text
+    # written at `text_share`; the share that ships was chosen afterwards, the largest of those tried that passed
     text_share: float = 0.4
     finish_share: float = 0.38
     draft_schedule: Schedule = Schedule(steps=5700, peak_lr=2e-3, tail=300, tokens_per_step=4096)

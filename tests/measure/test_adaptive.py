@@ -51,6 +51,13 @@ def test_it_drafts_what_is_best_for_its_belief():
     assert gamma([played(16, 16)] * 20) == 16
 
 
+def test_evidence_fades_while_nothing_is_drafted():
+    gamma = AdaptiveGamma(COST, v, alpha=0.5, memory=40)
+    lost = [played(0, 2)] * 10
+    beliefs = [gamma.belief(lost + [played(0, 0)] * plain) for plain in (0, 20, 100, 1000)]
+    assert beliefs == sorted(beliefs) and beliefs[0] < 0.1 < 0.3 < beliefs[2] and beliefs[3] == 0.5
+
+
 def test_where_nothing_pays_it_stops_and_asks_again():
     gamma = AdaptiveGamma(0.5, v, alpha=0.5, retry=5)
     lost = [played(0, 2)] * 10

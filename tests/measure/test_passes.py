@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 import pytest
 import torch
@@ -22,14 +21,6 @@ from specdec_lab.measure.passes import (
 from specdec_lab.models.scripted import ScriptedModel
 
 TIMES = PassTimes({1: (2.0, 4.0, 2.0), 3: (3.0, 3.0, 9.0), 9: (6.0, 4.0, 5.0)}, context=64)
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """A list of one number, which `time.perf_counter` returns."""
-    now = [100.0]
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    return now
 
 
 class Slow(ScriptedModel):

@@ -68,6 +68,21 @@ def test_it_is_published_with_a_text_twin(monkeypatch):
     assert "&lt;mine&gt;" in data["text/html"]
 
 
+def test_in_a_live_notebook_the_button_itself_is_published(monkeypatch):
+    import IPython.display
+
+    from specdec_lab.show import button as module
+
+    published = []
+    monkeypatch.setattr(IPython.display, "publish_display_data", published.append)
+    monkeypatch.setattr(module, "has_widgets", lambda: True)
+    button = MeasureButton("Measure", picture)
+    button._ipython_display_()
+    [data] = published
+    assert data[module.WIDGET_VIEW]["model_id"] == button.widgets.panel.model_id
+    assert data["text/plain"] == repr(button)
+
+
 def test_importing_it_loads_no_widgets():
     code = "import sys, specdec_lab.show.button as b; print({'ipywidgets', 'matplotlib'} & set(sys.modules) or 'light')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
