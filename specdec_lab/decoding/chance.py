@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 import torch
 
+from .distributions import finest
+
 
 class Chance(Protocol):
     """A source of draws. A torch generator, a replayed record, an exact enumerator can all be one."""
@@ -21,7 +23,10 @@ class Chance(Protocol):
 
 
 class GeneratorChance:
-    """Draws from a `torch.Generator`; the global random state is left alone.
+    """Draws from a `torch.Generator`, one uniform number for each draw and each toss. Taught in notebook 07.
+
+    The generator may be on another device than the probabilities; the global random state is left alone, unless
+    it is torch's default generator.
 
     >>> chance = GeneratorChance(torch.Generator().manual_seed(0))
     >>> chance.draw(torch.tensor([0.0, 1.0, 0.0])), chance.accept(1.0), chance.accept(0.0)
@@ -32,14 +37,21 @@ class GeneratorChance:
         self.generator = generator
 
     def draw(self, probabilities: torch.Tensor) -> int:
-        """One index; the draw is made on the generator's device."""
-        on_device = probabilities.to(self.generator.device)
-        return int(torch.multinomial(on_device, 1, generator=self.generator))
+        """The first index whose running sum exceeds the uniform number: never one of probability 0."""
+        sums = probabilities.cumsum(-1, dtype=finest(probabilities.device))
+        index = int(torch.searchsorted(sums, sums[-1:] * self._uniform(), right=True))
+        if index < len(sums):
+            return index
+        # the product was rounded up to the whole sum
+        return int(probabilities.nonzero()[-1])
 
     def accept(self, probability: float) -> bool:
         """A uniform number in [0, 1) below `probability`: never for 0, always for 1."""
-        uniform = torch.rand((), generator=self.generator, device=self.generator.device, dtype=torch.float32)
-        return float(uniform) < probability
+        return self._uniform() < probability
+
+    def _uniform(self) -> float:
+        device = self.generator.device
+        return torch.rand((), generator=self.generator, device=device, dtype=finest(device)).item()
 
 
 class _NoChance:

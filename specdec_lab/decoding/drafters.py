@@ -5,13 +5,19 @@ A drafter proposes tokens; it never decides what is accepted, and it may be wron
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
 
 from specdec_lab.models.protocol import context_length, vocabulary_size
 
 from .chance import Chance
 from .session import Session
+
+if TYPE_CHECKING:
+    from .sampling import Sampling
 
 
 @dataclass(frozen=True)
@@ -22,12 +28,15 @@ class Proposal:
         tokens: drafted ids, at most as many as were asked for.
         parents: index of the token before each, -1 for the confirmed sequence; None is a chain.
         probabilities: q for each token, (tokens, vocab), the very distributions that were sampled from;
-            None is a point mass (a deterministic guess).
+            None is a point mass (a deterministic guess). One row more than tokens says that a token was drawn
+            from it which the target does not have: it is refused unseen, and replaced from the residual.
+        ends: which tokens, by index, are end tokens: nothing follows them. Set by the loop.
     """
 
     tokens: tuple[int, ...] = ()
     parents: tuple[int, ...] | None = None
     probabilities: Any = None
+    ends: frozenset[int] = frozenset()
 
     def cut(self, count: int) -> Proposal:
         """The first `count` tokens of a chain."""
@@ -65,7 +74,7 @@ class NoDrafter:
 
 
 class ModelDrafter:
-    """A draft model: one pass a token, its own cache, greedy. Taught in notebook 03.
+    """A draft model: one pass a token, its own cache. Taught in notebook 03, and in 07 where it draws.
 
     Committed tokens stay pending and ride on the next pass: after a full acceptance that pass is fed
     `[last draft, bonus]`, so catching up costs nothing.
@@ -74,6 +83,7 @@ class ModelDrafter:
         draft_model: anything that `as_model` takes.
         end_tokens: drafting stops behind one of these.
         vocabulary: ids from here on are never proposed: the target does not have them.
+        sampling: how tokens are drawn; None takes the argmax, a point mass.
 
     Example:
         >>> drafter = ModelDrafter(pair.draft)  # doctest: +SKIP
@@ -84,11 +94,17 @@ class ModelDrafter:
     """
 
     def __init__(
-        self, draft_model: Any, *, end_tokens: frozenset[int] = frozenset(), vocabulary: int | None = None
+        self,
+        draft_model: Any,
+        *,
+        end_tokens: frozenset[int] = frozenset(),
+        vocabulary: int | None = None,
+        sampling: Sampling | None = None,
     ) -> None:
         self._session = Session(draft_model, "draft_model")
         self._end_tokens = end_tokens
         self._vocabulary = vocabulary
+        self._sampling = None if sampling is None or sampling.greedy else sampling
         self._context = context_length(self._session.model)
         self._readable = vocabulary_size(self._session.model)
         self._blind = False
@@ -109,24 +125,33 @@ class ModelDrafter:
         self._blind = False
 
     def propose(self, sequence: list[int], limit: int, chance: Chance) -> Proposal:
-        """The draft's greedy continuation: fewer than `limit` tokens at an end token or the end of its context,
-        none once the sequence holds an id that the draft cannot read."""
+        """The draft's continuation: fewer than `limit` tokens at an end token, at the end of its context or where a
+        draw meets a row that is not finite; none once the sequence holds an id that the draft cannot read."""
         pending = sequence[self._session.length :]
         if self._readable is not None:
             self._blind = self._blind or max(pending) >= self._readable
         if self._context is not None:
             limit = min(limit, self._context - len(sequence) + 1)
         tokens: list[int] = []
+        rows: list[Any] = []
         while not self._blind and len(tokens) < limit:
-            token = self._choose(self._session.feed(pending, rows=1)[0])
+            row = self._session.feed(pending, rows=1)[0, : self._vocabulary]
+            if self._sampling is None:
+                token = self._choose(row)
+            else:
+                q = self._sampling.distribution(row)
+                if not math.isfinite(q[0]):
+                    break  # the target decides alone here
+                token = chance.draw(q)
+                rows.append(q)
             tokens.append(token)
             if token in self._end_tokens:
                 break
             pending = [token]
-        return Proposal(tuple(tokens))
+        return Proposal(tuple(tokens), probabilities=torch.stack(rows) if rows else None)
 
     def _choose(self, row: Any) -> int:
-        return int(row[: self._vocabulary].argmax())
+        return int(row.argmax())
 
     def commit(self, sequence: list[int], hidden: Any = None) -> None:
         """Drop the rejected drafts from the cache; the last token of `sequence` is pending."""
@@ -138,8 +163,10 @@ def is_drafter(thing: Any) -> bool:
     return callable(getattr(thing, "propose", None))
 
 
-def as_drafter(drafter: Any, end_tokens: frozenset[int], vocabulary: int | None) -> Drafter:
+def as_drafter(
+    drafter: Any, end_tokens: frozenset[int], vocabulary: int | None, sampling: Sampling | None = None
+) -> Drafter:
     """`drafter` itself if it can propose, else a `ModelDrafter` around it."""
     if is_drafter(drafter):
         return drafter
-    return ModelDrafter(drafter, end_tokens=end_tokens, vocabulary=vocabulary)
+    return ModelDrafter(drafter, end_tokens=end_tokens, vocabulary=vocabulary, sampling=sampling)

@@ -14,36 +14,39 @@ It holds no sampling: a drafted token counts if and only if it is the target's a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from specdec_lab.models.protocol import vocabulary_size
 
-from .chance import NO_CHANCE, Chance
+from .chance import NO_CHANCE, Chance, GeneratorChance
 from .checks import check_count, check_end_tokens, check_fits, check_input_ids
 from .drafters import NoDrafter, Proposal, as_drafter
-from .loop import Gamma, run_rounds
+from .loop import Gamma, Verdict, run_rounds
 from .rounds import Round, Trace
 from .session import Session
 
+if TYPE_CHECKING:
+    from .sampling import Sampling
 
-def accept_greedy(proposal: Proposal, logits: torch.Tensor, chance: Chance) -> tuple[Sequence[int], int]:
+
+def accept_greedy(proposal: Proposal, logits: torch.Tensor, chance: Chance) -> Verdict:
     """Steps 3 and 4: the longest agreeing prefix, and the target's own token behind it.
 
     Row i of `logits`, (k + 1, vocab), scores the token *after* draft i - 1, so draft i is judged by row i
     and the row behind the last accepted draft holds the correction or, if all agreed, the bonus.
 
     >>> rows = torch.tensor([[0.0, 9.0, 1.0], [9.0, 0.0, 1.0], [1.0, 0.0, 9.0]])
-    >>> accept_greedy(Proposal((1, 2)), rows, NO_CHANCE)  # 1 agrees, 2 does not: 0 corrects it
+    >>> accept_greedy(Proposal((1, 2)), rows, NO_CHANCE)[:2]  # 1 agrees, 2 does not: 0 corrects it
     (range(0, 1), 0)
     """
     choices = logits.argmax(dim=-1).tolist()  # the one read from the device in a round
     agreed = 0
     while agreed < len(proposal.tokens) and proposal.tokens[agreed] == choices[agreed]:
         agreed += 1
-    return range(agreed), choices[agreed]
+    return Verdict(range(agreed), choices[agreed])
 
 
 def speculative_rounds(
@@ -54,6 +57,8 @@ def speculative_rounds(
     max_new_tokens: int,
     gamma: Gamma,
     eos_token_id: Any,
+    sampling: Sampling | None = None,
+    chance: Chance | None = None,
 ) -> Iterator[Round]:
     """An iterator of rounds, each yielded as soon as its tokens are confirmed: streaming, and the full record.
 
@@ -65,6 +70,8 @@ def speculative_rounds(
         gamma: most tokens drafted in one round (1 or more), or a callable that is given the list of rounds
             so far and returns it (0: draft nothing this time).
         eos_token_id: an id, a sequence of ids, or None.
+        sampling: temperature and filters for both models (`decoding/sampling.py`); None decodes greedily.
+        chance: where the draws come from; None is torch's default generator. Greedy decoding draws nothing.
 
     Raises:
         ValueError, TypeError: bad input, at the call and before any pass.
@@ -82,15 +89,21 @@ def speculative_rounds(
     end_tokens = check_end_tokens(eos_token_id)
     check_fits(target.model, prompt, max_new_tokens)
     vocabulary = vocabulary_size(target.model)
+    if sampling is None:
+        rule, chance = accept_greedy, NO_CHANCE
+    elif not callable(getattr(sampling, "accept", None)):
+        raise TypeError(f"sampling must be a Sampling or None, got {sampling!r}")
+    else:
+        rule, chance = sampling.accept, chance or GeneratorChance(torch.default_generator)
     return run_rounds(
         target,
-        as_drafter(drafter, end_tokens, vocabulary),
+        as_drafter(drafter, end_tokens, vocabulary, sampling),
         prompt,
         max_new_tokens=max_new_tokens,
         gamma=gamma,
         end_tokens=end_tokens,
-        rule=accept_greedy,
-        chance=NO_CHANCE,
+        rule=rule,
+        chance=chance,
         vocabulary=vocabulary,
     )
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
@@ -17,9 +19,33 @@ from .drafters import Drafter, Proposal
 from .rounds import BONUS, CORRECTION, END, PLAIN, Round
 from .session import Session
 
+
+class Verdict(NamedTuple):
+    """What an acceptance rule says about a proposal.
+
+    Attributes:
+        path: indices of the accepted tokens, in order.
+        own: the target's own token behind them; None behind an end token.
+        overlaps: under sampling, Σ min(p, q) at every judged place: the chance of acceptance there, before the
+            token was drawn. None under greedy decoding.
+    """
+
+    path: Sequence[int]
+    own: int | None
+    overlaps: tuple[float, ...] | None = None
+
+
+class NotFinite(ValueError):
+    """A row of the target's logits holds NaN or +inf, or nothing but -inf; `row` says which."""
+
+    def __init__(self, row: int) -> None:
+        super().__init__(row)
+        self.row = row
+
+
 # A rule looks at a proposal of k tokens and the k + 1 rows of the target's logits (row i scores the token
-# after node i - 1) and returns the accepted path (indices into the tokens) and the target's own next token.
-Rule = Callable[[Proposal, torch.Tensor, Chance], tuple[Sequence[int], int]]
+# after node i - 1).
+Rule = Callable[[Proposal, torch.Tensor, Chance], Verdict]
 # Gamma may change from round to round: it is then asked with the rounds so far.
 Gamma = int | Callable[[Sequence[Round]], int]
 
@@ -58,7 +84,13 @@ def run_rounds(
         # verify: one pass over everything pending and all guesses, one row more than there are guesses
         logits = target.feed([*sequence[target.length :], *proposal.tokens], rows=len(proposal.tokens) + 1)
         vocabulary = min(vocabulary or logits.shape[-1], logits.shape[-1])
-        path, own = rule(proposal, logits, chance)
+        try:
+            path, own, overlaps = rule(proposal, logits, chance)
+        except NotFinite as error:
+            raise ValueError(
+                f"the target's logits for position {len(sequence) + error.row} are not finite: "
+                "no token can be chosen from them"
+            ) from None
         verified_at = time.perf_counter()
 
         # commit: the accepted path, then the target's own token; nothing follows an end token
@@ -90,6 +122,7 @@ def run_rounds(
                 draft_cache_after=getattr(drafter, "cache_length", None),
                 seconds_drafting=drafted_at - started,
                 seconds_verifying=verified_at - drafted_at,
+                overlaps=overlaps,
             )
         )
         yield rounds[-1]
@@ -110,7 +143,16 @@ def _usable(
         )
     for i, token in enumerate(tokens):
         if token < 0 or (vocabulary is not None and token >= vocabulary):
-            return proposal.cut(i)
+            return _refused_unseen(proposal, i)
         if token in end_tokens:
-            return proposal.cut(i + 1)
+            return replace(proposal.cut(i + 1), ends=frozenset({i}))
     return proposal
+
+
+def _refused_unseen(proposal: Proposal, place: int) -> Proposal:
+    """The tokens before `place`, where one stands that the target does not have. Under sampling it counts as
+    drawn and rejected: forgetting it would favour the draft's other tokens."""
+    cut = proposal.cut(place)
+    if proposal.probabilities is None:
+        return cut
+    return replace(cut, probabilities=proposal.probabilities[: place + 1])

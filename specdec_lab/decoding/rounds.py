@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 
 SCHEMA_VERSION = 1
@@ -53,6 +53,8 @@ class Round:
         draft_cache_before, draft_cache_after: the same for the drafter, None where it has no cache.
         seconds_drafting, seconds_verifying: wall time of `propose`, and of the target's pass including
             reading its answer.
+        overlaps: under sampling, Σ min(p, q) at each judged place (the accepted ones, then the rejected one): the
+            chance of acceptance before the token was drawn. None under greedy decoding.
     """
 
     drafted: tuple[int, ...]
@@ -66,6 +68,7 @@ class Round:
     draft_cache_after: int | None
     seconds_drafting: float
     seconds_verifying: float
+    overlaps: tuple[float, ...] | None = None
 
     @property
     def rejected(self) -> int:
@@ -90,10 +93,10 @@ class Round:
     def from_dict(cls, data: dict) -> Round:
         """The inverse of `to_dict`. Raises `ValueError` on a missing field or another schema version."""
         check_schema(data, "round")
-        names = [field.name for field in fields(cls)]
-        missing = [name for name in names if name not in data]
+        missing = [f.name for f in fields(cls) if f.name not in data and f.default is MISSING]
         if missing:
             raise ValueError(f"round record lacks {', '.join(missing)}")
+        names = [field.name for field in fields(cls) if field.name in data]
         return cls(**{n: tuple(data[n]) if isinstance(data[n], list) else data[n] for n in names})
 
 
@@ -152,6 +155,13 @@ class Trace:
         return estimate_alpha(self.accepted, self.rejected)
 
     @property
+    def expected_alpha(self) -> float:
+        """What α was to be expected under sampling: the mean of Σ min(p, q) over the places that were judged. The
+        observed `alpha` scatters around it. NaN for a greedy run."""
+        overlaps = [overlap for item in self.rounds for overlap in item.overlaps or ()]
+        return sum(overlaps) / len(overlaps) if overlaps else float("nan")
+
+    @property
     def tokens_per_round(self) -> float:
         """τ: new tokens ÷ rounds; NaN without rounds."""
         return len(self.new_tokens) / len(self.rounds) if self.rounds else float("nan")
@@ -160,7 +170,8 @@ class Trace:
         """For each place in a draft (1 is the first): how many tokens stood there and what became of them.
 
         `chance` is accepted ÷ judged, the conditional one that α averages; `share` is accepted ÷ drafted, which
-        falls from place to place because one rejection takes everything behind it along.
+        falls from place to place because one rejection takes everything behind it along. A sampled run has
+        `expected` too: the mean of Σ min(p, q) there, the chance that `chance` scatters around.
 
         >>> item = Round((5, 6), (-1, 0), (0,), (5, 9), "correction", 3, 5, 3, 5, 0.0, 0.0)
         >>> [p["chance"] for p in Trace((1,), (item, item)).acceptance_by_position()]
@@ -171,6 +182,7 @@ class Trace:
             reached = [item for item in self.rounds if len(item.drafted) > place]
             accepted = sum(len(item.accepted) > place for item in reached)
             judged = accepted + sum(item.rejected and len(item.accepted) == place for item in reached)
+            overlaps = [item.overlaps[place] for item in reached if len(item.overlaps or ()) > place]
             places.append(
                 {
                     "place": place + 1,
@@ -181,6 +193,8 @@ class Trace:
                     "share": accepted / len(reached),
                 }
             )
+            if overlaps:
+                places[-1]["expected"] = sum(overlaps) / len(overlaps)
         return places
 
     def summary(self) -> dict[str, float]:

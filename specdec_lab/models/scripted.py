@@ -6,6 +6,8 @@ and every call is written down. Nothing here is trained and nothing is random.
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -33,6 +35,7 @@ class ScriptedModel:
         rule: prefix → next token, or → a row of `vocab_size` logits.
         vocab_size: ids are 0…vocab_size - 1; other ids raise `IndexError`, as an embedding would.
         max_position_embeddings: how many positions the model has, or None.
+        logits_dtype: float32 unless a test needs more.
 
     Attributes:
         calls: every `forward` and `truncate_cache`, in order.
@@ -44,10 +47,17 @@ class ScriptedModel:
         ([[4, 5]], [3, 4])
     """
 
-    def __init__(self, rule: NextToken, vocab_size: int, max_position_embeddings: int | None = None) -> None:
+    def __init__(
+        self,
+        rule: NextToken,
+        vocab_size: int,
+        max_position_embeddings: int | None = None,
+        logits_dtype: torch.dtype = torch.float32,
+    ) -> None:
         self.rule = rule
         self.vocab_size = vocab_size
         self.max_position_embeddings = max_position_embeddings
+        self.logits_dtype = logits_dtype
         self.calls: list[Call] = []
 
     @property
@@ -77,7 +87,9 @@ class ScriptedModel:
             cache.append(token)
             rows.append(self._logits(self.rule(cache)))
         self.calls.append(Call("forward", before, len(cache), tuple(tokens)))
-        return SimpleNamespace(logits=torch.tensor([rows]), past_key_values=cache if use_cache else None)
+        return SimpleNamespace(
+            logits=torch.tensor([rows], dtype=self.logits_dtype), past_key_values=cache if use_cache else None
+        )
 
     def truncate_cache(self, past_key_values: list[int], valid_length: int) -> None:
         """Forget every entry from `valid_length` on, in place; `ValueError` outside 0…length."""
@@ -136,3 +148,28 @@ def wrong_when(rule: NextToken, vocab_size: int, wrong: Callable[[int], bool]) -
         return (answer + 1) % vocab_size if wrong(len(prefix)) else answer
 
     return altered
+
+
+def scattered(vocab_size: int, seed: int = 0, spread: float = 1.0) -> NextToken:
+    """Logits that are normal with deviation `spread` and depend on every token before them: a model to draw from.
+
+    >>> rule = scattered(3, seed=1)
+    >>> rule([1, 2]) == rule([1, 2]), rule([1, 2]) == rule([2, 1]), len(rule([0]))
+    (True, False, 3)
+    """
+
+    def rule(prefix: Sequence[int]) -> list[float]:
+        normal = random.Random(f"{seed} {list(prefix)}").gauss
+        return [normal(0.0, spread) for _ in range(vocab_size)]
+
+    return rule
+
+
+def fixed(probabilities: Sequence[float]) -> NextToken:
+    """The same distribution at every position: its logarithms as logits, -inf for 0.
+
+    >>> fixed([1.0, 0.0])([5])
+    [0.0, -inf]
+    """
+    logits = [math.log(value) if value else -math.inf for value in probabilities]
+    return lambda prefix: logits

@@ -136,7 +136,9 @@ def test_the_schema_version_is_written_and_checked():
         Trace.from_json('{"prompt": [1], "rounds": []}')
 
 
-@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Round)])
+@pytest.mark.parametrize(
+    "field", [field.name for field in dataclasses.fields(Round) if field.default is dataclasses.MISSING]
+)
 def test_a_missing_field_is_named(field):
     record = ROUND.to_dict()
     del record[field]
