@@ -14,6 +14,10 @@ _HOME = {
     "autoregressive_decode": "decoding.greedy",
     "speculative_decode": "decoding.greedy",
     "speculative_rounds": "decoding.greedy",
+    "autoregressive_sample": "decoding.sampling",
+    "speculative_sample": "decoding.sampling",
+    "Sampling": "decoding.sampling",
+    "residual_distribution": "decoding.distributions",
     "ModelDrafter": "decoding.drafters",
     "PromptLookupDrafter": "decoding.lookup",
     "DialDrafter": "decoding.dial",
@@ -21,6 +25,7 @@ _HOME = {
     "Round": "decoding.rounds",
     "Trace": "decoding.rounds",
     "benchmark_decoding": "measure.benchmark",
+    "certify": "measure.exactness",
     "sweep": "measure.sweep",
     "break_even_alpha": "measure.theory",
     "estimate_alpha": "measure.theory",
@@ -37,28 +42,36 @@ __all__ = [
     "PromptLookupDrafter",
     "Proposal",
     "Round",
+    "Sampling",
     "Trace",
     "__version__",
     "autoregressive_decode",
+    "autoregressive_sample",
     "benchmark_decoding",
     "break_even_alpha",
+    "certify",
     "estimate_alpha",
     "expected_tokens_per_round",
     "load_pair",
     "optimal_gamma",
+    "residual_distribution",
     "speculative_decode",
     "speculative_rounds",
+    "speculative_sample",
     "speedup",
     "sweep",
 ]
 
 if TYPE_CHECKING:
     from .decoding.dial import DialDrafter
+    from .decoding.distributions import residual_distribution
     from .decoding.drafters import ModelDrafter, Proposal
     from .decoding.greedy import autoregressive_decode, speculative_decode, speculative_rounds
     from .decoding.lookup import PromptLookupDrafter
     from .decoding.rounds import Round, Trace
+    from .decoding.sampling import Sampling, autoregressive_sample, speculative_sample
     from .measure.benchmark import benchmark_decoding
+    from .measure.exactness import certify
     from .measure.sweep import sweep
     from .measure.theory import (
         break_even_alpha,

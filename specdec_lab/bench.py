@@ -6,21 +6,19 @@ It reads arguments and writes files; what is measured is `measure/sweep.py`, wha
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
+from specdec_lab.pair_options import add_pair_options, load, read_texts
+
 TABLES, PICTURES = (".csv", ".json"), (".png", ".svg", ".pdf")
-DTYPES = ("float32", "bfloat16", "float16")
 
 
 def add_bench(commands: Any) -> None:
     """Add the command to an argparse subparsers object."""
     bench = commands.add_parser("bench", help="measure the speed-up of a pair at several γ")
-    bench.add_argument("--pair", default="tiny", help='bundled pair: "tiny" or "tiny-weak" (default: tiny)')
-    bench.add_argument("--target", help="local folder or Hub id of the target, instead of --pair")
-    bench.add_argument("--draft", help="local folder or Hub id of the draft, with --target")
+    add_pair_options(bench)
     bench.add_argument(
         "--drafter", choices=("model", "lookup"), default="model", help="who drafts: the pair's draft model, "
         "or prompt lookup, which copies from the text so far (default: model)",
@@ -28,14 +26,8 @@ def add_bench(commands: Any) -> None:
     bench.add_argument("--gammas", default="1,2,3,4,6,8,12,16", help="γ values, separated by commas")
     bench.add_argument("--alphas", help="acceptance chances for the dial, separated by commas: the draft errs "
                        "as often as told and its passes are paid")  # fmt: skip
-    bench.add_argument("--prompts", type=Path, help="prompts: a JSON list of texts, or one text a line")
-    bench.add_argument("--max-prompts", type=int, default=8, help="use the first so many (default: 8)")
-    bench.add_argument("--max-new-tokens", type=int, default=96, help="tokens to add (default: 96)")
     bench.add_argument("--runs", type=int, default=5, help="timed runs (default: 5)")
     bench.add_argument("--warmup", type=int, default=1, help="untimed runs before them (default: 1)")
-    bench.add_argument("--dtype", choices=DTYPES, default="float32", help="of the weights (default: float32)")
-    bench.add_argument("--device", help="device for both models (default: cpu)")
-    bench.add_argument("--threads", type=int, help="CPU threads for torch (default: torch's own choice)")
     bench.add_argument("--out", type=Path, help=f"write every decode to a file ({', '.join(TABLES)})")
     bench.add_argument("--picture", type=Path, help=f"draw speed-up against γ ({', '.join(PICTURES)})")
     bench.add_argument("--force", action="store_true", help="overwrite existing files")
@@ -46,36 +38,18 @@ def run_bench(options: argparse.Namespace) -> int:
     """Measure, print, write; returns 1 if float32 outputs differ from plain decoding beyond a near tie."""
     gammas = _numbers(options.gammas, "--gammas", int)
     alphas = None if options.alphas is None else _numbers(options.alphas, "--alphas", float)
-    if options.max_prompts < 1:
-        raise ValueError(f"--max-prompts must be at least 1, got {options.max_prompts}")
-    texts = None if options.prompts is None else read_prompts(options.prompts)
+    texts = read_texts(options)
     _check_file(options.out, "--out", TABLES, options.force)
     _check_file(options.picture, "--picture", PICTURES, options.force)
     if options.drafter == "lookup" and alphas is not None:
         raise ValueError("--alphas sets a draft model's dial and cannot be used with --drafter lookup")
 
-    import torch
     from tqdm import tqdm
 
-    from specdec_lab import load_pair
     from specdec_lab.decoding.lookup import PromptLookupDrafter
     from specdec_lab.measure.sweep import summarise, sweep
 
-    if options.threads is not None:
-        if options.threads < 1:
-            raise ValueError(f"--threads must be at least 1, got {options.threads}")
-        torch.set_num_threads(options.threads)
-    pair = load_pair(
-        options.pair,
-        target=options.target,
-        draft=options.draft,
-        dtype=getattr(torch, options.dtype),
-        device=options.device,
-    )
-    texts = list(pair.prompts) if texts is None else texts
-    if not texts:
-        raise ValueError("--prompts FILE is needed: this pair brings no prompts of its own")
-    prompts = [pair.encode(text) for text in texts[: options.max_prompts]]
+    pair, prompts = load(options, texts)
 
     with tqdm(unit="decode", disable=None, file=sys.stderr, leave=False) as bar:
 
@@ -106,26 +80,6 @@ def run_bench(options: argparse.Namespace) -> int:
         figure.savefig(options.picture, dpi=150)
         print(f"{sentence}\nwritten: {options.picture}")
     return _verdict(frame)
-
-
-def read_prompts(path: Path) -> list[str]:
-    """Texts of a prompts file: a JSON list of strings (".json"), or one text a line, empty lines skipped."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"--prompts {path} cannot be read: {error}") from None
-    if path.suffix == ".json":
-        try:
-            prompts = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"--prompts {path} is no JSON: {error}") from None
-        if not isinstance(prompts, list) or not all(isinstance(item, str) and item for item in prompts):
-            raise ValueError(f"--prompts {path} must hold a JSON list of texts, none of them empty")
-    else:
-        prompts = [line for line in text.splitlines() if line.strip()]
-    if not prompts:
-        raise ValueError(f"--prompts {path} holds no prompt")
-    return prompts
 
 
 def _numbers(text: str, option: str, kind: type) -> list:

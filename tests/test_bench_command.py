@@ -8,8 +8,8 @@ import re
 import pandas as pd
 import pytest
 
-from specdec_lab import bench
 from specdec_lab.__main__ import main
+from specdec_lab.pair_options import read_prompts
 
 QUICK = [
     "bench",
@@ -56,8 +56,8 @@ def test_prompt_lookup_and_prompts_of_ones_own(tmp_path, capsys):
     assert main([*QUICK, "--drafter", "lookup", "--prompts", str(tmp_path / "p.txt")]) == 0
     output = capsys.readouterr().out
     assert "prompt lookup; 2 prompts" in output
-    assert bench.read_prompts(tmp_path / "p.txt") == ["O Romeo, Romeo, O Romeo", "To be, or not to be"]
-    assert bench.read_prompts(tmp_path / "p.json") == ["To be,\nor not"]
+    assert read_prompts(tmp_path / "p.txt") == ["O Romeo, Romeo, O Romeo", "To be, or not to be"]
+    assert read_prompts(tmp_path / "p.json") == ["To be,\nor not"]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_bad_prompts_file_is_refused(text, tmp_path):
     for name in ("p.json", "p.txt") if text == "" else ("p.json",):
         (tmp_path / name).write_text(text, encoding="utf-8")
         with pytest.raises(ValueError, match="--prompts"):
-            bench.read_prompts(tmp_path / name)
+            read_prompts(tmp_path / name)
 
 
 def test_files_are_never_overwritten_unasked(tmp_path, capsys):

@@ -59,9 +59,47 @@ def test_demo_takes_a_prompt_of_ones_own_and_the_weak_pair(capsys):
     assert "ROMEO:" in output and "γ = 2" in output and "tiny-weak" in output
 
 
+def test_demo_samples_with_a_seed(capsys):
+    arguments = ["--temperature", "0.8", "--top-p", "0.9", "--max-new-tokens", "12"]
+    outputs = []
+    for seed in ("3", "3", "4"):
+        assert main([*arguments, "--seed", seed]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1] != outputs[2]
+    assert "their law does not" in outputs[0] and "identical" not in outputs[0]
+    read = dict(re.findall(r"^(alpha|expected alpha) +([\d.]+)", outputs[0], re.M))
+    assert 0 <= float(read["alpha"]) <= 1 and 0 < float(read["expected alpha"]) <= 1
+    assert "speed-up" not in outputs[0], "nothing was timed"
+
+
+def test_certify_finds_float32_equal_and_says_so(capsys):
+    assert main(["certify", "--max-prompts", "2", "--max-new-tokens", "12", "--gamma", "3"]) == 0
+    output = capsys.readouterr().out
+    assert "tiny, 2 prompts in float32, gamma 3, up to 12 new tokens: 2 equal" in output
+
+
+def test_certify_returns_1_for_a_fault(capsys, monkeypatch):
+    from specdec_lab.decoding import greedy
+    from specdec_lab.decoding.loop import Verdict
+
+    def accepts_everything(proposal, logits, chance):
+        return Verdict(range(len(proposal.tokens)), int(logits[-1].argmax()))
+
+    monkeypatch.setattr(greedy, "accept_greedy", accepts_everything)
+    assert main(["certify", "--max-prompts", "2", "--max-new-tokens", "12"]) == 1
+    assert re.search(r"[12] by faults\n.*this is a fault", capsys.readouterr().out)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--top-p", "0.5"], "need a --temperature above 0"),
+        (["--temperature", "-1"], "temperature must be a finite number of 0 or more, got -1.0"),
+        (["--temperature", "1", "--top-p", "2"], "top_p must be between 0 and 1, got 2.0"),
+        (["--temperature", "1", "--top-k", "-1"], "top_k must be at least 0, got -1"),
+        (["certify", "--gamma", "0"], "gamma must be at least 1, got 0"),
+        (["certify", "--max-prompts", "0"], "--max-prompts must be at least 1, got 0"),
+        (["certify", "--threads", "0"], "--threads must be at least 1, got 0"),
         (["--gamma", "0"], "gamma must be at least 1, got 0"),
         (["--max-new-tokens", "0"], "max_new_tokens must be at least 1, got 0"),
         (["--max-new-tokens", "5000"], "4096"),

@@ -59,7 +59,7 @@ class Divergence:
             return f"new token {self.index}: only {longer} goes on; rounding does not explain that"
         verdict = "rounding explains it" if self.near_tie else "too far apart for rounding: this is a fault"
         if not self.near_tie and abs(self.gap) <= 2 * self.noise:
-            verdict = "more than rounding makes, the model itself answers a block differently: this is a fault"
+            verdict = "too far apart for rounding, since the model itself answers a block otherwise: this is a fault"
         return (
             f"new token {self.index} is {self.token}, plain decoding says {self.plain_token}; their logits are "
             f"{self.gap:.3g} apart where a step and a block differ by up to {self.noise:.3g}: {verdict}"
