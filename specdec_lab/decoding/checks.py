@@ -96,6 +96,16 @@ def check_fits(model: Model, prompt: list[int], max_new_tokens: int, argument: s
         )
 
 
+def check_tree_fits(model: Model, prompt: list[int], max_new_tokens: int) -> None:
+    """`ValueError` if prompt + new tokens exceed a sliding window: a tree's own mask would ignore it."""
+    window, total = getattr(model, "window", None), len(prompt) + max_new_tokens
+    if window is not None and total > window:
+        raise ValueError(
+            f"input_ids has {len(prompt)} tokens and max_new_tokens is {max_new_tokens}: together {total}, more than "
+            f"the attention window {window} of {model_name(model)}, which a tree of drafts would ignore; use a chain"
+        )
+
+
 def _as_int(value: Any, argument: str) -> int:
     if isinstance(value, bool):
         raise TypeError(f"{argument} must be an integer, got {value!r}")
