@@ -6,8 +6,6 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from specdec_lab.models.protocol import Model, context_length, model_name, vocabulary_size
 
 
@@ -37,8 +35,8 @@ def check_input_ids(input_ids: Any, argument: str = "input_ids") -> list[int]:
     if dimensions is not None and dimensions != 1:
         shape = tuple(input_ids.shape)
         raise ValueError(f"{argument} must be one flat sequence of ids (a batch of one), got shape {shape}")
-    if isinstance(input_ids, torch.Tensor):
-        if input_ids.is_floating_point() or input_ids.is_complex() or input_ids.dtype == torch.bool:
+    if hasattr(input_ids, "is_floating_point"):  # a torch tensor; this file does without torch
+        if input_ids.is_floating_point() or input_ids.is_complex() or str(input_ids.dtype) == "torch.bool":
             raise TypeError(f"{argument} must hold integer ids, got a tensor of {input_ids.dtype}")
         ids = input_ids.tolist()
     else:
