@@ -108,3 +108,75 @@ MUTANTS = [
         "[False] * (len(item.drafted) - len(item.accepted))",
     ),
 ]
+
+# ------------------------------------------------------------ trees
+SESSION, TREES, MEDUSA = "decoding/session.py", "measure/trees.py", "decoding/medusa.py"
+WALK, OWN = "proposal.child(node, choices[node + 1])", "return Verdict(path, choices[node + 1])"
+KEPT = "[confirmed + i for i in path][: len(emitted) - 1]"
+
+MUTANTS += [
+    Mutant(
+        "trees: the mask lets siblings see each other",
+        SESSION,
+        "rows.append([node] if parent < 0 else [*rows[parent], node])",
+        "rows.append(list(range(node + 1)))",
+    ),
+    Mutant(
+        "trees: positions by place in the flat list",
+        SESSION,
+        "positions[row] = base + depths[node] - 1",
+        "positions[row] = base + node",
+    ),
+    Mutant(
+        "trees: the first rows are kept, not the accepted ones",
+        LOOP,
+        KEPT,
+        "[confirmed + i for i in range(len(path))][: len(emitted) - 1]",
+    ),
+    Mutant(
+        "trees: the path takes the child of another row", GREEDY, WALK, "proposal.child(node, choices[node])"
+    ),
+    Mutant(
+        "trees: only first children are looked at",
+        "decoding/drafters.py",
+        "for i in self.children[node] if",
+        "for i in self.children[node][:1] if",
+    ),
+    Mutant("trees: own token from the wrong row", GREEDY, OWN, "return Verdict(path, choices[len(path)])"),
+    Mutant(
+        "trees: the best shape forgets that ranks differ",
+        TREES,
+        "for chance in reversed(chances):",
+        "for chance in [chances[0]] * len(chances):",
+    ),
+    Mutant(
+        "trees: expected tokens without the target's own",
+        TREES,
+        "return 1.0 + sum(reached)",
+        "return sum(reached)",
+    ),
+    Mutant(
+        "trees: a node's chance is not multiplied down its path",
+        TREES,
+        "reached.append(chance * (1.0 if parent == ROOT else reached[parent]))",
+        "reached.append(chance)",
+    ),
+    Mutant(
+        "trees: siblings are drawn with replacement",
+        "decoding/tree_drafters.py",
+        "            q[token] = 0\n",
+        "",
+    ),
+    Mutant(
+        "trees: a later sibling is judged against the whole of p",
+        "decoding/sampling.py",
+        "left = residual(left, q[child])",
+        "left = p[node + 1]",
+    ),
+    Mutant(
+        "Medusa: heads shifted by one",
+        MEDUSA,
+        "best[depth - 1][rank]",
+        "best[min(depth, len(best) - 1)][rank]",
+    ),
+]
