@@ -18,10 +18,13 @@ class Mutant(NamedTuple):
 
 
 LOOP, GREEDY, DRAFTERS = "decoding/loop.py", "decoding/greedy.py", "decoding/drafters.py"
+SAMPLING, DISTRIBUTIONS, CHANCE = "decoding/sampling.py", "decoding/distributions.py", "decoding/chance.py"
 GENERATION, ADAPTIVE = "measure/generation.py", "measure/adaptive.py"
 ROUNDS, THEORY, CACHE = "decoding/rounds.py", "measure/theory.py", "models/cache.py"
 AGREES = "proposal.tokens[agreed] == choices[agreed]"
-TAKES = "return range(agreed), choices[agreed]"
+TAKES = "return Verdict(range(agreed), choices[agreed])"
+COIN, REPLACEMENT = "chance.accept(min(1.0, p_x[i] / q_x[i]))", "chance.draw(residual(p[i], q[i]))"
+OWN_P, OWN_BONUS = "_together(proposal, self.distribution(logits))", "own = p[k] if len(q) == k else"
 TARGET_BACK, DRAFT_BACK = "target.roll_back(len(sequence) - 1)", "self._session.roll_back(len(sequence) - 1)"
 
 MUTANTS = [
@@ -43,7 +46,7 @@ MUTANTS = [
         "accept rule: own token from the row before",
         GREEDY,
         TAKES,
-        "return range(agreed), choices[max(agreed - 1, 0)]",
+        "return Verdict(range(agreed), choices[max(agreed - 1, 0)])",
     ),
     Mutant(
         "bonus lost",
@@ -106,5 +109,100 @@ MUTANTS = [
         ADAPTIVE,
         "[False] * item.rejected",
         "[False] * (len(item.drafted) - len(item.accepted))",
+    ),
+    # ------------------------------------------------------------ sampling
+    Mutant(
+        "sampling: p and q swapped in the coin",
+        SAMPLING,
+        COIN,
+        "chance.accept(min(1.0, q_x[i] / max(p_x[i], 1e-9)))",
+    ),
+    Mutant("sampling: every guess is accepted", SAMPLING, COIN, "chance.accept(1.0)"),
+    Mutant("sampling: the replacement is drawn from p", SAMPLING, REPLACEMENT, "chance.draw(p[i])"),
+    Mutant(
+        "sampling: the replacement is drawn one row too far",
+        SAMPLING,
+        REPLACEMENT,
+        "chance.draw(residual(p[i + 1], q[i]))",
+    ),
+    Mutant("sampling: the residual is not clipped", DISTRIBUTIONS, "(p - q).clamp_(min=0)", "(p - q)"),
+    Mutant(
+        "sampling: the residual goes through a softmax",
+        DISTRIBUTIONS,
+        "positive / total, p)",
+        "positive.softmax(dim=-1), p)",
+    ),
+    Mutant(
+        "sampling: the bonus is drawn from q",
+        SAMPLING,
+        OWN_BONUS,
+        "own = q[k - 1] if 0 < len(q) == k else p[0] if k == 0 == len(q) else",
+    ),
+    Mutant(
+        "sampling: the bonus is drawn one row too early",
+        SAMPLING,
+        OWN_BONUS,
+        "own = p[max(k - 1, 0)] if len(q) == k else",
+    ),
+    Mutant(
+        "sampling: the q of the coin is not the one that was drawn from",
+        DRAFTERS,
+        "rows.append(q)",
+        "rows.append(type(self._sampling)().distribution(row))",
+    ),
+    Mutant(
+        "sampling: a draft without chance is always accepted",
+        SAMPLING,
+        "point_masses(proposal.tokens, p) if proposal.tokens else p[:0]",
+        "p[: len(proposal.tokens)]",
+    ),
+    Mutant(
+        "sampling: a draw that the target cannot read is forgotten",
+        LOOP,
+        "return replace(cut, probabilities=proposal.probabilities[: place + 1])",
+        "return cut",
+    ),
+    Mutant(
+        "sampling: top-p drops the token that crosses",
+        DISTRIBUTIONS,
+        "count = 1 + (reached[..., :-1] < top_p).sum(dim=-1, keepdim=True)",
+        "count = (reached < top_p).sum(dim=-1, keepdim=True).clamp(min=1)",
+    ),
+    Mutant(
+        "sampling: the temperature acts on the draft only",
+        SAMPLING,
+        OWN_P,
+        "_together(proposal, distribution(logits, 1.0, self.top_k, self.top_p))",
+    ),
+    Mutant(
+        "sampling: filters act on the draft only",
+        SAMPLING,
+        OWN_P,
+        "_together(proposal, distribution(logits, self.temperature))",
+    ),
+    Mutant("sampling: temperature 0 divides", DISTRIBUTIONS, "if temperature < GREEDY_BELOW:", "if False:"),
+    Mutant(
+        "sampling: one uniform number for a coin and what follows it",
+        CHANCE,
+        "return self._uniform() < probability",
+        "u = self._uniform()\n        self._uniform = lambda: (self.__dict__.pop('_uniform'), u)[1]\n        return u < probability",
+    ),
+    Mutant(
+        "sampling: the generator is ignored",
+        CHANCE,
+        "torch.rand((), generator=self.generator, ",
+        "torch.rand((), ",
+    ),
+    Mutant(
+        "sampling: expected acceptance counts what was never judged",
+        SAMPLING,
+        "tuple(overlaps[: i + 1])",
+        "tuple(overlaps)",
+    ),
+    Mutant(
+        "sampling: the expected acceptance is Σ p·q",
+        DISTRIBUTIONS,
+        "torch.minimum(p, fit(q, p))",
+        "(p * fit(q, p))",
     ),
 ]
