@@ -132,6 +132,11 @@ class Evaluation:
     changes: tuple[float, ...]
     eps: float | None
 
+    @property
+    def noise(self) -> float:
+        """The largest change anywhere in the text."""
+        return max(self.changes)
+
 
 def evaluate(target_model: Any, prompt: list[int], tokens: list[int], block: int) -> Evaluation:
     """Run the target over `prompt` and `tokens` in all three ways; arguments as in `measure_margins`."""
