@@ -6,8 +6,6 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from specdec_lab.models.protocol import Model, context_length, model_name, vocabulary_size
 
 
@@ -37,8 +35,8 @@ def check_input_ids(input_ids: Any, argument: str = "input_ids") -> list[int]:
     if dimensions is not None and dimensions != 1:
         shape = tuple(input_ids.shape)
         raise ValueError(f"{argument} must be one flat sequence of ids (a batch of one), got shape {shape}")
-    if isinstance(input_ids, torch.Tensor):
-        if input_ids.is_floating_point() or input_ids.is_complex() or input_ids.dtype == torch.bool:
+    if hasattr(input_ids, "is_floating_point"):  # a torch tensor; this file does without torch
+        if input_ids.is_floating_point() or input_ids.is_complex() or str(input_ids.dtype) == "torch.bool":
             raise TypeError(f"{argument} must hold integer ids, got a tensor of {input_ids.dtype}")
         ids = input_ids.tolist()
     else:
@@ -93,6 +91,16 @@ def check_fits(model: Model, prompt: list[int], max_new_tokens: int, argument: s
         raise ValueError(
             f"{argument} has {len(prompt)} tokens and max_new_tokens is {max_new_tokens}: {model_name(model)} changes "
             f"its rotary frequencies at {switch} tokens, and decoding across that length is not exact"
+        )
+
+
+def check_tree_fits(model: Model, prompt: list[int], max_new_tokens: int) -> None:
+    """`ValueError` if prompt + new tokens exceed a sliding window: a tree's own mask would ignore it."""
+    window, total = getattr(model, "window", None), len(prompt) + max_new_tokens
+    if window is not None and total > window:
+        raise ValueError(
+            f"input_ids has {len(prompt)} tokens and max_new_tokens is {max_new_tokens}: together {total}, more than "
+            f"the attention window {window} of {model_name(model)}, which a tree of drafts would ignore; use a chain"
         )
 
 

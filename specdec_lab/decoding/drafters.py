@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -15,6 +16,7 @@ from specdec_lab.models.protocol import context_length, vocabulary_size
 
 from .chance import Chance
 from .session import Session
+from .token_tree import TreeShape
 
 if TYPE_CHECKING:
     from .sampling import Sampling
@@ -25,10 +27,12 @@ class Proposal:
     """What a drafter offers in one round.
 
     Attributes:
-        tokens: drafted ids, at most as many as were asked for.
-        parents: index of the token before each, -1 for the confirmed sequence; None is a chain.
+        tokens: drafted ids, at most as many as were asked for; in a tree, no path longer than that.
+        parents: index of the token before each, -1 for the confirmed sequence, in level order (`TreeShape`);
+            None is a chain.
         probabilities: q for each token, (tokens, vocab), the very distributions that were sampled from;
-            None is a point mass (a deterministic guess). One row more than tokens says that a token was drawn
+            None is a point mass (a deterministic guess). Siblings are drawn one after another without replacement,
+            each row without the siblings before. In a chain, one row more than tokens says that a token was drawn
             from it which the target does not have: it is refused unseen, and replaced from the residual.
         ends: which tokens, by index, are end tokens: nothing follows them. Set by the loop.
     """
@@ -37,6 +41,24 @@ class Proposal:
     parents: tuple[int, ...] | None = None
     probabilities: Any = None
     ends: frozenset[int] = frozenset()
+
+    @cached_property
+    def children(self) -> dict[int, tuple[int, ...]]:
+        """Node → its children in the order in which they are tried; -1 is the confirmed sequence."""
+        parents = range(-1, len(self.tokens) - 1) if self.parents is None else self.parents
+        return TreeShape(tuple(parents)).children
+
+    def child(self, node: int, token: int) -> int | None:
+        """The first child of `node` that is this token, or None.
+
+        >>> Proposal((5, 7)).child(-1, 5), Proposal((5, 7)).child(0, 5)
+        (0, None)
+        """
+        return next((i for i in self.children[node] if self.tokens[i] == token), None)
+
+    def depth(self, node: int) -> int:
+        """How many tokens lie on the path down to a node; 0 for -1."""
+        return TreeShape(self.parents).depths[node] if self.parents and node >= 0 else node + 1
 
     def cut(self, count: int) -> Proposal:
         """The first `count` tokens of a chain."""
@@ -47,8 +69,10 @@ class Proposal:
 
 
 class Drafter(Protocol):
-    """Anything that can guess. Optional: an attribute `cache_length`, confirmed positions in its own cache, and a
-    method `prepare(prompt, max_new_tokens)` that a benchmark calls before any clock runs."""
+    """Anything that can guess. Optional: an attribute `cache_length`, confirmed positions in its own cache; a method
+    `prepare(prompt, max_new_tokens)` that a benchmark calls before any clock runs; an attribute `wants_hidden`, true
+    where `commit` needs what the target's head was given at the last confirmed token; a method `use_tree(shape)`
+    where it can draft trees."""
 
     def start(self, prompt: list[int]) -> None:
         """A new run begins; forget the last one."""

@@ -27,26 +27,28 @@ from .drafters import NoDrafter, Proposal, as_drafter
 from .loop import Gamma, Verdict, run_rounds
 from .rounds import Round, Trace
 from .session import Session
+from .token_tree import ROOT
 
 if TYPE_CHECKING:
     from .sampling import Sampling
 
 
 def accept_greedy(proposal: Proposal, logits: torch.Tensor, chance: Chance) -> Verdict:
-    """Steps 3 and 4: the longest agreeing prefix, and the target's own token behind it.
+    """Steps 3 and 4: the longest agreeing path, and the target's own token behind it.
 
-    Row i of `logits`, (k + 1, vocab), scores the token *after* draft i - 1, so draft i is judged by row i
-    and the row behind the last accepted draft holds the correction or, if all agreed, the bonus.
+    Row i of `logits`, (k + 1, vocab), scores the token *after* draft i - 1, so draft i is judged by the row of the
+    draft before it, and the row behind the last accepted draft holds the correction or, if all agreed, the bonus.
 
     >>> rows = torch.tensor([[0.0, 9.0, 1.0], [9.0, 0.0, 1.0], [1.0, 0.0, 9.0]])
     >>> accept_greedy(Proposal((1, 2)), rows, NO_CHANCE)[:2]  # 1 agrees, 2 does not: 0 corrects it
-    (range(0, 1), 0)
+    ((0,), 0)
     """
     choices = logits.argmax(dim=-1).tolist()  # the one read from the device in a round
-    agreed = 0
-    while agreed < len(proposal.tokens) and proposal.tokens[agreed] == choices[agreed]:
-        agreed += 1
-    return Verdict(range(agreed), choices[agreed])
+    path: tuple[int, ...] = ()
+    node = ROOT
+    while (child := proposal.child(node, choices[node + 1])) is not None:
+        path, node = (*path, child), child
+    return Verdict(path, choices[node + 1])
 
 
 def speculative_rounds(
@@ -82,7 +84,7 @@ def speculative_rounds(
         ... ):  # doctest: +SKIP
         ...     print(pair.tokenizer.decode(round.emitted), end="")
     """
-    target = Session(target_model, "target_model")
+    target = Session(target_model, "target_model", keep_hidden=getattr(drafter, "wants_hidden", False))
     prompt = check_input_ids(input_ids)
     max_new_tokens = check_count(max_new_tokens, "max_new_tokens")
     gamma = gamma if callable(gamma) else check_count(gamma, "gamma")

@@ -13,11 +13,14 @@ from typing import NamedTuple
 
 import torch
 
+from specdec_lab.models.protocol import model_name, why_no_trees
+
 from .chance import Chance
 from .checks import check_count
 from .drafters import Drafter, Proposal
 from .rounds import BONUS, CORRECTION, END, PLAIN, Round
 from .session import Session
+from .token_tree import ROOT, TokenTree, TreeShape
 
 
 class Verdict(NamedTuple):
@@ -78,17 +81,22 @@ def run_rounds(
         most = check_count(gamma(rounds), "gamma", least=0) if callable(gamma) else gamma
         limit = min(most, wanted - 1)
         proposal = drafter.propose(sequence, limit, chance) if limit > 0 else Proposal()
-        proposal = _usable(proposal, limit, end_tokens, vocabulary, drafter)
+        proposal = _usable(proposal, limit, end_tokens, vocabulary, drafter, target)
         drafted_at = time.perf_counter()
 
         # verify: one pass over everything pending and all guesses, one row more than there are guesses
-        logits = target.feed([*sequence[target.length :], *proposal.tokens], rows=len(proposal.tokens) + 1)
+        confirmed = len(sequence)
+        logits = target.feed(
+            [*sequence[target.length :], *proposal.tokens],
+            rows=len(proposal.tokens) + 1,
+            parents=proposal.parents or (),
+        )
         vocabulary = min(vocabulary or logits.shape[-1], logits.shape[-1])
         try:
             path, own, overlaps = rule(proposal, logits, chance)
         except NotFinite as error:
             raise ValueError(
-                f"the target's logits for position {len(sequence) + error.row} are not finite: "
+                f"the target's logits for position {confirmed + proposal.depth(error.row - 1)} are not finite: "
                 "no token can be chosen from them"
             ) from None
         verified_at = time.perf_counter()
@@ -98,21 +106,24 @@ def run_rounds(
         if emitted and emitted[-1] in end_tokens:
             outcome = END
         else:
-            outcome = (
-                PLAIN if not proposal.tokens else BONUS if len(path) == len(proposal.tokens) else CORRECTION
-            )
+            last = path[-1] if path else ROOT
+            outcome = PLAIN if not proposal.tokens else CORRECTION if proposal.children[last] else BONUS
             emitted.append(own)
         sequence += emitted
         wanted = 0 if emitted[-1] in end_tokens else wanted - len(emitted)
 
-        # roll back: both caches keep what is confirmed, short of the token that is still pending
-        target.roll_back(len(sequence) - 1)
-        drafter.commit(sequence)
+        # roll back: both caches keep what is confirmed, short of the token that is still pending. What the target
+        # has seen of it is the accepted path, which in a tree is not the first rows
+        target.keep(confirmed, [confirmed + i for i in path][: len(emitted) - 1])
+        if target.hidden is None:
+            drafter.commit(sequence)
+        else:
+            drafter.commit(sequence, target.hidden[path[-1] + 1 if path else 0])
 
         rounds.append(
             Round(
                 drafted=proposal.tokens,
-                parents=tuple(range(-1, len(proposal.tokens) - 1)),
+                parents=proposal.parents or tuple(range(-1, len(proposal.tokens) - 1)),
                 accepted=tuple(path),
                 emitted=tuple(emitted),
                 outcome=outcome,
@@ -129,17 +140,22 @@ def run_rounds(
 
 
 def _usable(
-    proposal: Proposal, limit: int, end_tokens: frozenset[int], vocabulary: int | None, drafter: Drafter
+    proposal: Proposal,
+    limit: int,
+    end_tokens: frozenset[int],
+    vocabulary: int | None,
+    drafter: Drafter,
+    target: Session,
 ) -> Proposal:
     """The part of a proposal that can count: ids that the target has, nothing behind an end token."""
     tokens = proposal.tokens
+    if proposal.parents is not None:
+        if tuple(proposal.parents) != tuple(range(-1, len(tokens) - 1)):
+            return _usable_tree(proposal, limit, end_tokens, vocabulary, drafter, target)
+        proposal = replace(proposal, parents=None)
     if len(tokens) > max(limit, 0):
         raise ValueError(
             f"{type(drafter).__name__}.propose returned {len(tokens)} tokens, at most {limit} were asked for"
-        )
-    if proposal.parents is not None and tuple(proposal.parents) != tuple(range(-1, len(tokens) - 1)):
-        raise ValueError(
-            f"{type(drafter).__name__} proposed a tree; only chains can be verified, parents -1, 0, 1, …"
         )
     for i, token in enumerate(tokens):
         if token < 0 or (vocabulary is not None and token >= vocabulary):
@@ -147,6 +163,52 @@ def _usable(
         if token in end_tokens:
             return replace(proposal.cut(i + 1), ends=frozenset({i}))
     return proposal
+
+
+def _usable_tree(
+    proposal: Proposal,
+    limit: int,
+    end_tokens: frozenset[int],
+    vocabulary: int | None,
+    drafter: Drafter,
+    target: Session,
+) -> Proposal:
+    name, tokens = type(drafter).__name__, proposal.tokens
+    try:
+        tree = TokenTree(TreeShape(proposal.parents), tokens)
+    except ValueError as error:
+        raise ValueError(f"{name}.propose returned no tree: {error}") from None
+    reason = why_no_trees(target.model)
+    if reason:
+        raise ValueError(
+            f"{name}.propose returned a tree, and only chains can be verified: {model_name(target.model)} {reason}"
+        )
+    if tree.shape.depth > max(limit, 0):
+        raise ValueError(
+            f"{name}.propose returned a path of {tree.shape.depth} tokens, at most {limit} were asked for"
+        )
+    kept: dict[int, int] = {ROOT: ROOT}  # node → its index among those that stay
+    ends = set()
+    for node, (token, parent) in enumerate(zip(tokens, tree.parents, strict=True)):
+        if parent not in kept or kept[parent] in ends:
+            continue
+        if token < 0 or (vocabulary is not None and token >= vocabulary):
+            if proposal.probabilities is not None:
+                raise ValueError(f"{name} drew {token}, an id that the target does not have")
+            continue
+        kept[node] = len(kept) - 1
+        if token in end_tokens:
+            ends.add(kept[node])
+    if len(kept) == len(tokens) + 1:
+        return replace(proposal, ends=frozenset(ends))
+    nodes = list(kept)[1:]
+    rows = None if proposal.probabilities is None else proposal.probabilities[nodes]
+    return Proposal(
+        tuple(tokens[node] for node in nodes),
+        tuple(kept[tree.parents[node]] for node in nodes),
+        rows,
+        frozenset(ends),
+    )
 
 
 def _refused_unseen(proposal: Proposal, place: int) -> Proposal:

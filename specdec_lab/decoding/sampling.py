@@ -21,11 +21,12 @@ import torch
 
 from .chance import Chance, GeneratorChance
 from .checks import check_count, check_input_ids
-from .distributions import GREEDY_BELOW, distribution, finest, fit, overlap, point_masses, residual
+from .distributions import GREEDY_BELOW, distribution, finest, fit, overlap, residual
 from .drafters import NoDrafter, Proposal
 from .greedy import accept_greedy, speculative_rounds
 from .loop import NotFinite, Verdict
 from .rounds import Trace
+from .token_tree import ROOT
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,8 @@ class Sampling:
     def accept(self, proposal: Proposal, logits: torch.Tensor, chance: Chance) -> Verdict:
         """The rule. Row i of `logits`, (k + 1, vocab), scores the token *after* draft i - 1.
 
-        A proposal without probabilities was not drawn: each guess x is a point mass, so it is accepted with
-        p(x) and replaced from p without x; the same formulas with q(x) = 1.
+        A proposal without probabilities was not drawn: each guess x is a point mass, accepted with p(x) and
+        replaced from p without x. The siblings of a tree are tried one after another.
 
         Raises:
             ValueError: probabilities of another length than the tokens or not finite, or a token of probability 0.
@@ -87,34 +88,14 @@ class Sampling:
         >>> certain = torch.tensor([[0.0, 99.0], [99.0, 0.0]])  # the target says 1, then 0
         >>> chance = GeneratorChance(torch.Generator().manual_seed(0))
         >>> Sampling().accept(Proposal((1,)), certain, chance)
-        Verdict(path=range(0, 1), own=0, overlaps=(1.0,))
+        Verdict(path=(0,), own=0, overlaps=(1.0,))
         """
-        tokens, k = proposal.tokens, len(proposal.tokens)
         if self.greedy:
             return _accept_greedy(proposal, logits, chance)
-        p, q = _together(proposal, self.distribution(logits))
-        # p is (k + 1, vocab), q (k, vocab), or one row more if a token was refused unseen
-        at = torch.arange(k, device=p.device), torch.tensor(tokens, dtype=torch.long, device=p.device)
-        # the one read from the device in a round, before the draw
-        facts = torch.cat([p[at], q[at], overlap(p[: len(q)], q), p[:, 0]]).tolist()
-        p_x, q_x, overlaps, finite = facts[:k], facts[k : 2 * k], facts[2 * k : -k - 1], facts[-k - 1 :]
-
-        for i in range(k):
-            if not math.isfinite(finite[i]):
-                raise NotFinite(i)
-            if not (q_x[i] > 0 and math.isfinite(overlaps[i])):
-                raise ValueError(
-                    f"the drafter's probabilities are wrong at place {i + 1} of its proposal: the drafted token "
-                    f"{tokens[i]} has {q_x[i]} there, and it must have been drawn from them"
-                )
-            if not chance.accept(min(1.0, p_x[i] / q_x[i])):
-                return Verdict(range(i), chance.draw(residual(p[i], q[i])), tuple(overlaps[: i + 1]))
-        if k - 1 in proposal.ends:
-            return Verdict(range(k), None, tuple(overlaps[:k]))
-        if not math.isfinite(finite[k]):
-            raise NotFinite(k)
-        own = p[k] if len(q) == k else residual(p[k], q[k])
-        return Verdict(range(k), chance.draw(own), tuple(overlaps[:k]))
+        p = self.distribution(logits)  # (k + 1, vocab)
+        if proposal.probabilities is None:
+            return _follow(proposal, p, chance)
+        return _judge(proposal, *_together(proposal, p), chance)
 
 
 def speculative_sample(
@@ -240,13 +221,94 @@ def _accept_greedy(proposal: Proposal, logits: torch.Tensor, chance: Chance) -> 
     return verdict
 
 
+def _follow(proposal: Proposal, p: torch.Tensor, chance: Chance) -> Verdict:
+    """Guesses that were not drawn: draw from p, and go on behind the guess that is the token drawn, if there is one.
+
+    A guess x is so accepted with p(x), and replaced from p without x: point masses under the rule.
+    """
+    k = len(proposal.tokens)
+    at = _rows_above(proposal, p.device)
+    facts = torch.cat([p[at], p[:, 0]]).tolist()  # p of every guess; whether every row is finite
+    path, overlaps, node = (), (), ROOT
+    while True:
+        if not math.isfinite(facts[k + node + 1]):
+            raise NotFinite(node + 1)
+        token, children = chance.draw(p[node + 1]), proposal.children[node]
+        if children:
+            guessed = {proposal.tokens[child]: facts[child] for child in children}
+            overlaps = (*overlaps, sum(guessed.values()))
+        child = proposal.child(node, token)
+        if child is None:
+            return Verdict(path, token, overlaps)
+        path, node = (*path, child), child
+        if node in proposal.ends:
+            return Verdict(path, None, overlaps)
+
+
+def _judge(proposal: Proposal, p: torch.Tensor, q: torch.Tensor, chance: Chance) -> Verdict:
+    """Guesses that were drawn: a coin for each, and the residual where it falls the wrong way.
+
+    Siblings are tried in turn, each against what is left of p once the ones before it were refused (Sequoia, Chen et
+    al. 2024, algorithm 2); a chain has no second sibling.
+    """
+    tokens, k = proposal.tokens, len(proposal.tokens)
+    at = _rows_above(proposal, p.device)
+    own = torch.arange(k, device=p.device)
+    # the one read from the device in a round, before a second sibling or the draw
+    facts = torch.cat([p[at], q[own, at[1]], overlap(p[at[0]], q[:k]), p[:, 0]]).tolist()
+    p_x, q_x, chances, finite = facts[:k], facts[k : 2 * k], facts[2 * k : 3 * k], facts[3 * k :]
+    path, overlaps, node = (), (), ROOT
+    while True:
+        if not math.isfinite(finite[node + 1]):
+            raise NotFinite(node + 1)
+        left, children = p[node + 1], proposal.children[node]
+        for child in children:
+            x, q_here = tokens[child], q_x[child]
+            if not (q_here > 0 and math.isfinite(chances[child])):
+                raise ValueError(
+                    f"the drafter's probabilities are wrong for token {child + 1} of its proposal: {x} has {q_here} "
+                    "there, and it must have been drawn from them"
+                )
+            p_here = p_x[child] if child == children[0] else left[x].item()
+            if child == children[0]:
+                overlaps = (*overlaps, chances[child])
+            if chance.accept(min(1.0, p_here / q_here)):
+                path, node = (*path, child), child
+                break
+            left = residual(left, q[child])
+        else:
+            if not children and len(q) > k:  # a token was refused unseen here
+                left = residual(left, q[k])
+            return Verdict(path, chance.draw(left), overlaps)
+        if node in proposal.ends:
+            return Verdict(path, None, overlaps)
+
+
+def _rows_above(proposal: Proposal, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """For every guess the row of p that judges it, and its token: indices into p."""
+    above = [0] * len(proposal.tokens)
+    for node, children in proposal.children.items():
+        for child in children:
+            above[child] = node + 1
+    rows, tokens = torch.tensor([above, list(proposal.tokens)], dtype=torch.long, device=device)
+    return rows, tokens
+
+
+def _accept_greedy(proposal: Proposal, logits: torch.Tensor, chance: Chance) -> Verdict:
+    """`accept_greedy`, and a complaint where a row that it looked at is not finite."""
+    verdict = accept_greedy(proposal, logits, chance)
+    finite = logits.amax(dim=-1).isfinite().tolist()
+    for node in (ROOT, *verdict.path):
+        if not finite[node + 1] and node not in proposal.ends:
+            raise NotFinite(node + 1)
+    return verdict
+
+
 def _together(proposal: Proposal, p: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """p, and the proposal's q over the same ids, on one device, in the wider dtype of the two."""
-    q = proposal.probabilities
-    if q is None:
-        return p, point_masses(proposal.tokens, p) if proposal.tokens else p[:0]
-    q = torch.as_tensor(q)
-    if q.dim() != 2 or not 0 <= len(q) - len(proposal.tokens) <= 1:
+    q = torch.as_tensor(proposal.probabilities)
+    unseen = 1 if proposal.parents is None else 0
+    if q.dim() != 2 or not 0 <= len(q) - len(proposal.tokens) <= unseen:
         raise ValueError(
             f"the drafter's probabilities must have one row of the vocabulary for each of its "
             f"{len(proposal.tokens)} tokens, got shape {tuple(q.shape)}"

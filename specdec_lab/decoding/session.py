@@ -6,6 +6,7 @@ It runs one pass at a time in eval mode under `inference_mode`, both entered per
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ import torch
 from specdec_lab.models.protocol import (
     Model,
     as_model,
+    gives_hidden,
     keeps_logits,
     model_device,
     model_name,
@@ -24,11 +26,13 @@ class Session:
     """One decoding session of one model. Taught in notebooks 02 and 04.
 
     Attributes:
+        hidden: what the model's head was given in the last pass, one row for each row of logits, (rows, hidden
+            size); None unless it was asked for.
         length: confirmed-or-speculative positions in the cache, as fed and cut by this session.
         passes, fed_tokens: how often the model ran, and over how many tokens in all.
     """
 
-    def __init__(self, model: Any, argument: str = "model") -> None:
+    def __init__(self, model: Any, argument: str = "model", *, keep_hidden: bool = False) -> None:
         self.model: Model = as_model(model, argument)
         self.length = 0
         self.passes = 0
@@ -39,11 +43,28 @@ class Session:
         self._modules = torch_modules(self.model)
         self._training: list | None = None  # None: look again before the next pass
         self._exposes_length = True
+        self._keep_hidden = keep_hidden
+        self.hidden: torch.Tensor | None = None
+        if keep_hidden and not gives_hidden(self.model):
+            raise ValueError(
+                f"{argument} must give its last hidden state (keep_hidden, see `Model`) for this drafter; "
+                f"{model_name(self.model)} does not"
+            )
+        self._tree: list[int] = []  # parents of the tree nodes at the end of the cache
 
-    def feed(self, tokens: list[int], rows: int) -> torch.Tensor:
-        """Run the model over `tokens`, which follow what it has seen; logits of the last `rows`, (rows, vocab)."""
+    def feed(self, tokens: list[int], rows: int, parents: Sequence[int] = ()) -> torch.Tensor:
+        """Run the model over `tokens`, which follow what it has seen; logits of the last `rows`, (rows, vocab).
+
+        The last `len(parents)` tokens may be nodes of a tree that grows behind everything else, until the next
+        roll-back: each sees the sequence, its ancestors and itself. Parents count the nodes fed since then, -1 is
+        the sequence. A chain needs none of this.
+        """
         ids = torch.tensor([tokens], dtype=torch.long, device=self._device)
-        more = {"logits_to_keep": rows} if self._keeps_logits else {}
+        more: dict[str, Any] = {"logits_to_keep": rows} if self._keeps_logits else {}
+        if parents:
+            more |= self._tree_inputs(len(tokens), parents)
+        if self._keep_hidden:
+            more["keep_hidden"] = True
         if self._training is None:
             self._training = [module for module in self._modules if module.training]
         training = self._training
@@ -62,6 +83,8 @@ class Session:
                 f"tokens, got shape {tuple(output.logits.shape)}"
             )
         self._cache = output.past_key_values
+        if self._keep_hidden:
+            self.hidden = output.hidden[0, -rows:]
         self.length += len(tokens)
         self.passes += 1
         self.fed_tokens += len(tokens)
@@ -74,6 +97,7 @@ class Session:
         Raises `RuntimeError`, naming the model, where the cache says that the cut did not take.
         """
         self._training = None  # a round is over, and between rounds the caller may call train() or eval()
+        self._tree = []
         if valid_length >= self.length:
             return
         with torch.inference_mode():
@@ -82,6 +106,46 @@ class Session:
             self._cache = cut
         self.length = valid_length
         self._check_length("after truncate_cache")
+
+    def keep(self, first: int, rows: Sequence[int]) -> None:
+        """Keep positions 0…first-1 of the cache and then these later ones: an accepted path, out of a tree.
+
+        Where the rows stand together at the front, this is a roll-back: a chain never selects.
+        """
+        rows = list(rows)
+        if rows == list(range(first, first + len(rows))):
+            self.roll_back(first + len(rows))
+            return
+        self._training, self._tree = None, []
+        with torch.inference_mode():
+            kept = self.model.select_cache(self._cache, first, rows)
+        if kept is not None:
+            self._cache = kept
+        self.length = first + len(rows)
+        self._check_length("after select_cache")
+
+    def _tree_inputs(self, count: int, parents: Sequence[int]) -> dict[str, torch.Tensor]:
+        """Mask (1, 1, n, cache + n), True where a token may look, and positions (1, n)."""
+        held = len(self._tree)
+        base = self.length - held if held else self.length + count - len(parents)
+        self._tree += parents
+        total = base + len(self._tree)
+        mask = torch.ones(count, total, dtype=torch.bool).tril(total - count)
+        positions = list(range(self.length, self.length + count))
+        depths: list[int] = []
+        rows: list[list[int]] = []
+        for node, parent in enumerate(self._tree):
+            depths.append(1 if parent < 0 else depths[parent] + 1)
+            rows.append([node] if parent < 0 else [*rows[parent], node])
+        for node in range(held, len(self._tree)):
+            row = node - len(self._tree)  # counted from the end
+            mask[row, base:] = False
+            mask[row, [base + seen for seen in rows[node]]] = True
+            positions[row] = base + depths[node] - 1
+        return {
+            "attention_mask": mask[None, None].to(self._device),
+            "position_ids": torch.tensor([positions], dtype=torch.long, device=self._device),
+        }
 
     def _check_length(self, when: str) -> None:
         if not self._exposes_length:

@@ -8,6 +8,7 @@ conformance tests have shown it are believed and not asked.
 
 from __future__ import annotations
 
+import inspect
 import weakref
 
 import torch
@@ -103,5 +104,72 @@ def _try(adapter, config) -> str | None:
         return (
             "gives other logits for a block of tokens behind its cache than for one pass over everything "
             f"(they differ by {off.item():.1g} of the largest), so nothing can be verified with it"
+        )
+    return None
+
+
+def why_no_trees(adapter) -> str | None:
+    """Half a sentence saying why a tree of drafts cannot be verified with this model, or None.
+
+    Three nodes in one pass are held against the two paths in passes of their own, and the longer path is selected and
+    continued. At most five short passes, once in the life of a model.
+    """
+    if adapter.model not in _tree_answers:
+        _tree_answers[adapter.model] = _try_tree(adapter)
+    return _tree_answers[adapter.model]
+
+
+_tree_answers: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def _try_tree(adapter) -> str | None:
+    """The tree is 2 and 3 behind the text, 4 behind 2; then 5 behind 4."""
+    if "position_ids" not in inspect.signature(type(adapter.model).forward).parameters:
+        return "takes no positions, so the nodes of a tree cannot stand side by side"
+    text, (two, three, four, five) = (
+        [i % adapter.vocab_size for i in (11, 5, 7)],
+        (i % adapter.vocab_size for i in (13, 17, 19, 23)),
+    )
+    first = len(text)
+
+    def run(tokens: list[int], cache=None, seen: list[list[int]] | None = None, positions=None):
+        more = {}
+        if seen is not None:
+            mask = torch.zeros(1, 1, len(tokens), first + len(tokens), dtype=torch.bool)
+            for row, columns in enumerate(seen):
+                mask[0, 0, row, [*range(first), *columns]] = True
+            more["attention_mask"] = mask.to(adapter.device)
+            more["position_ids"] = torch.tensor([positions], device=adapter.device)
+        return adapter.forward(torch.tensor([tokens], device=adapter.device), past_key_values=cache, **more)
+
+    training = [module for module in torch_modules(adapter.model) if module.training]
+    try:
+        for module in training:
+            module.training = False
+        with torch.inference_mode():
+            path = run([*text, two, four, five]).logits[0, first:]
+            side = run([*text, three]).logits[0, first:]
+            cache = run(text).past_key_values
+            tree = run(
+                [two, three, four],
+                cache,
+                [[first], [first + 1], [first, first + 2]],
+                [first, first, first + 1],
+            ).logits[0]
+            cache = adapter.select_cache(cache, first, [first, first + 2])
+            then = run([five], cache).logits[0]
+            expected = torch.cat([path[:1], side, path[1:]]).float()
+            off = (torch.cat([tree, then]).float() - expected).abs().max()
+            off = off / expected.abs().max().clamp(min=1e-6)
+    except Exception as error:  # whatever a model raises here, it would raise in the middle of a text
+        said = "".join(str(error).splitlines()[:1])
+        return f"cannot process a tree of tokens ({type(error).__name__}: {said})"
+    finally:
+        for module in training:
+            module.training = True
+    if not off <= TOLERANCE.get(adapter.dtype, HALF_TOLERANCE):
+        return (
+            "does not honour the mask and the positions of a tree: its answers differ from those for the paths one "
+            f"by one, by {off.item():.1g} of the largest"
         )
     return None

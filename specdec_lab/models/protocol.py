@@ -17,7 +17,10 @@ class Model(Protocol):
     Optional, asked for by name:
 
     - a `logits_to_keep` keyword of `forward`: build only the last so many rows of logits;
-    - `select_cache(past_key_values, first, rows)`: keep chosen cache rows (trees of drafts);
+    - keywords `attention_mask`, (1, 1, n, cache + n) bool, True where a token may look, and `position_ids`, (1, n), of
+      `forward`, together with `select_cache(past_key_values, first, rows)`, which keeps positions 0…first-1 and then
+      the given later ones: trees of drafts;
+    - a `keep_hidden` keyword of `forward`: return `.hidden` too, (1, rows, hidden size), what the head was given;
     - `vocab_size` (or `config.vocab_size`), `max_position_embeddings`, `device`: so that bad ids and
       overlong requests are refused before the first pass. State `vocab_size` where target and draft
       have vocabularies of different size.
@@ -53,8 +56,28 @@ def as_model(model: Any, argument: str = "model") -> Model:
 
 def keeps_logits(model: Model) -> bool:
     """Whether `forward` takes `logits_to_keep` by name."""
+    return _takes(model, "logits_to_keep")
+
+
+def gives_hidden(model: Model) -> bool:
+    """Whether `forward` takes `keep_hidden` by name."""
+    return _takes(model, "keep_hidden")
+
+
+def why_no_trees(model: Model) -> str | None:
+    """Half a sentence saying why trees of drafts cannot be verified with this model, or None. Models that know
+    more of themselves than their signature are asked: a method `why_no_trees`."""
+    if not _takes(model, "attention_mask", "position_ids"):
+        return "takes no attention_mask and position_ids"
+    if not callable(getattr(model, "select_cache", None)):
+        return "has no select_cache, so an accepted path cannot be kept"
+    ask = getattr(model, "why_no_trees", None)
+    return ask() if callable(ask) else None
+
+
+def _takes(model: Model, *keywords: str) -> bool:
     try:
-        return "logits_to_keep" in inspect.signature(model.forward).parameters
+        return set(keywords) <= set(inspect.signature(model.forward).parameters)
     except (TypeError, ValueError):
         return False
 

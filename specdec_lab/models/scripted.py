@@ -20,7 +20,7 @@ NextToken = Callable[[Sequence[int]], int | Sequence[float]]
 
 @dataclass(frozen=True)
 class Call:
-    """One audited call: `kind` is "forward" or "truncate"; cache lengths before and after; tokens fed."""
+    """One audited call: `kind` is "forward", "truncate" or "select"; cache lengths before and after; tokens fed."""
 
     kind: str
     before: int
@@ -71,25 +71,39 @@ class ScriptedModel:
         return sum(len(call.tokens) for call in self.calls if call.kind == "forward")
 
     def forward(
-        self, input_ids: torch.Tensor, use_cache: bool = True, past_key_values: list[int] | None = None
+        self,
+        input_ids: torch.Tensor,
+        use_cache: bool = True,
+        past_key_values: list[int] | None = None,
+        attention_mask: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
     ):
-        """(1, n) ids → logits (1, n, vocab) and the cache, grown by n."""
+        """(1, n) ids → logits (1, n, vocab) and the cache, grown by n.
+
+        With a mask, (1, 1, n, cache + n), a token's prefix is what it may look at: a tree of drafts.
+        """
         if input_ids.dim() != 2 or input_ids.shape[0] != 1 or input_ids.shape[1] == 0:
             raise ValueError(f"input_ids must have shape (1, n) with n ≥ 1, got {tuple(input_ids.shape)}")
         cache = [] if past_key_values is None else past_key_values
         tokens, before = input_ids[0].tolist(), len(cache)
-        if self.max_position_embeddings is not None and before + len(tokens) > self.max_position_embeddings:
-            raise IndexError(f"position {before + len(tokens) - 1} of {self.max_position_embeddings}")
+        last = before + len(tokens) - 1 if position_ids is None else int(position_ids.max())
+        if self.max_position_embeddings is not None and last >= self.max_position_embeddings:
+            raise IndexError(f"position {last} of {self.max_position_embeddings}")
         rows = []
-        for token in tokens:
+        for i, token in enumerate(tokens):
             if not 0 <= token < self.vocab_size:
                 raise IndexError(f"token {token} is not in the vocabulary of {self.vocab_size}")
             cache.append(token)
-            rows.append(self._logits(self.rule(cache)))
+            if attention_mask is None:
+                rows.append(self._logits(self.rule(cache)))
+            else:
+                seen = attention_mask[0, 0, i].nonzero().flatten().tolist()
+                if position_ids is not None and int(position_ids[0, i]) != len(seen) - 1:
+                    raise ValueError(f"position {int(position_ids[0, i])} for a token that sees {len(seen)}")
+                rows.append(self._logits(self.rule([cache[j] for j in seen])))
         self.calls.append(Call("forward", before, len(cache), tuple(tokens)))
-        return SimpleNamespace(
-            logits=torch.tensor([rows], dtype=self.logits_dtype), past_key_values=cache if use_cache else None
-        )
+        logits = torch.tensor([rows], dtype=self.logits_dtype)
+        return SimpleNamespace(logits=logits, past_key_values=cache if use_cache else None)
 
     def truncate_cache(self, past_key_values: list[int], valid_length: int) -> None:
         """Forget every entry from `valid_length` on, in place; `ValueError` outside 0…length."""
@@ -98,6 +112,14 @@ class ScriptedModel:
             raise ValueError(f"valid_length must be between 0 and {before}, got {valid_length}")
         del past_key_values[valid_length:]
         self.calls.append(Call("truncate", before, valid_length))
+
+    def select_cache(self, past_key_values: list[int], first: int, rows: list[int]) -> None:
+        """Keep the first `first` entries and then those at `rows`, in place; `ValueError` outside the cache."""
+        before = len(past_key_values)
+        if not 0 <= first <= before or any(not first <= row < before for row in rows):
+            raise ValueError(f"rows must lie between first={first} and {before}, got {rows}")
+        past_key_values[first:] = [past_key_values[row] for row in rows]
+        self.calls.append(Call("select", before, len(past_key_values)))
 
     def _logits(self, answer: int | Sequence[float]) -> list[float]:
         if isinstance(answer, int):

@@ -8,13 +8,15 @@ API, which lives in `cache.py`, and it does not load anything: that is `pairs.py
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import torch
 from transformers import PreTrainedModel
 
 from .cache import SlabCache, check_cache, cut_cache, select_rows, uncuttable_layers
-from .probe import why_inexact
+from .probe import why_inexact, why_no_trees
 
 
 class TransformersAdapter:
@@ -47,6 +49,7 @@ class TransformersAdapter:
         self.vocab_size: int = model.get_input_embeddings().weight.shape[0]
         self.max_position_embeddings: int | None = getattr(config, "max_position_embeddings", None)
         self.rotary_switch: int | None = rotary_switch(config)
+        self.window: int | None = attention_window(config)
         self.name: str = config.model_type
         refusal = why_inexact(self)
         if refusal:
@@ -63,7 +66,14 @@ class TransformersAdapter:
         return self.model.dtype
 
     def forward(
-        self, input_ids, use_cache: bool = True, past_key_values=None, logits_to_keep: int | None = None
+        self,
+        input_ids,
+        use_cache: bool = True,
+        past_key_values=None,
+        logits_to_keep: int | None = None,
+        attention_mask: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        keep_hidden: bool = False,
     ):
         """One pass over new tokens.
 
@@ -73,6 +83,11 @@ class TransformersAdapter:
             past_key_values: what the last call returned, or None to start.
             logits_to_keep: build logits for the last so many positions only. On a 49k vocabulary a
                 2048-token prompt would otherwise fill 400 MB with rows that nobody reads.
+            attention_mask: (1, 1, n, cache + n) bool, True where a token may look; None is causal. Only for models
+                that honour it: `why_no_trees`.
+            position_ids: (1, n), for a tree of drafts.
+            keep_hidden: also return what the head was given: `.hidden`, (1, n or fewer, hidden size), the rows of
+                the logits.
 
         Returns:
             An object with `.logits`, (1, n or fewer, vocab), and `.past_key_values`.
@@ -82,8 +97,31 @@ class TransformersAdapter:
             past_key_values = SlabCache()
         more = {"logits_to_keep": logits_to_keep} if logits_to_keep and self._keeps_logits else {}
         more[self._cache_keyword] = past_key_values
-        output = self.model(input_ids=input_ids, use_cache=use_cache, **more)
-        return SimpleNamespace(logits=output.logits, past_key_values=past_key_values)
+        if attention_mask is not None:
+            # added to the scores by every attention implementation; a bool mask only by some
+            added = torch.zeros(attention_mask.shape, dtype=self.dtype, device=attention_mask.device)
+            more["attention_mask"] = added.masked_fill_(~attention_mask, torch.finfo(self.dtype).min)
+        if position_ids is not None:
+            more["position_ids"] = position_ids
+        with self._hidden(keep_hidden) as hidden:
+            output = self.model(input_ids=input_ids, use_cache=use_cache, **more)
+        return SimpleNamespace(
+            logits=output.logits, past_key_values=past_key_values, hidden=hidden[0] if hidden else None
+        )
+
+    @contextmanager
+    def _hidden(self, wanted: bool) -> Iterator[list[torch.Tensor]]:
+        """Collects what the head is given, during one pass."""
+        caught: list[torch.Tensor] = []
+        if not wanted:
+            yield caught
+            return
+        head = self.model.get_output_embeddings()
+        hook = head.register_forward_pre_hook(lambda module, inputs: caught.append(inputs[0]))
+        try:
+            yield caught
+        finally:
+            hook.remove()
 
     def truncate_cache(self, past_key_values, valid_length: int):
         """Roll back, in place, to the first `valid_length` positions: 0 (none), some, or all of them.
@@ -91,6 +129,10 @@ class TransformersAdapter:
         Raises `ValueError` outside 0…length and `TypeError` for anything but a cache of `forward`.
         """
         return cut_cache(past_key_values, valid_length)
+
+    def why_no_trees(self) -> str | None:
+        """Half a sentence saying why this model cannot verify a tree of drafts, or None; tried once (`probe.py`)."""
+        return why_no_trees(self)
 
     def select_cache(self, past_key_values, first: int, rows: list[int]):
         """Keep positions 0…first-1 and then the given later ones, in place (trees of drafts)."""
@@ -112,6 +154,18 @@ def why_refused(model: PreTrainedModel) -> str | None:
     if kind:
         return f"has {kind} layers, whose cache cannot be cut by length; use an attention-only model"
     return None
+
+
+def attention_window(config) -> int | None:
+    """The shortest window that a layer looks back over, or None. Under a mask of its own, a tree's, it is ignored."""
+    kinds = set(getattr(config, "layer_types", None) or ())
+    sliding, chunk = getattr(config, "sliding_window", None), getattr(config, "attention_chunk_size", None)
+    if kinds:
+        sliding = sliding if "sliding_attention" in kinds else None
+        chunk = chunk if "chunked_attention" in kinds else None
+    elif getattr(config, "use_sliding_window", True) is False:
+        sliding = None
+    return min((size for size in (sliding, chunk) if size), default=None)
 
 
 def rotary_switch(config) -> int | None:

@@ -1,0 +1,96 @@
+"""Medusa heads: small networks on the target's last hidden state, one for each token further ahead.
+
+They read what the target's own head reads and guess what comes *after* the token that this head chooses. How they are
+trained is in `training/medusa.py`, how their guesses become a tree in `decoding/medusa.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+from torch import nn
+
+ASSETS = Path(__file__).resolve().parents[1] / "assets"
+
+
+class MedusaHead(nn.Module):
+    """A residual block, then a projection on the vocabulary: (..., hidden) → (..., vocab)."""
+
+    def __init__(self, hidden_size: int, vocab_size: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(hidden_size, hidden_size)
+        self.projection = nn.Linear(hidden_size, vocab_size, bias=False)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        return self.projection(hidden + nn.functional.silu(self.linear(hidden)))
+
+
+class MedusaHeads(nn.Module):
+    """`heads` of them: head k (from 1) guesses the token k places behind the target's own next one.
+
+    Args:
+        hidden_size, vocab_size: of the target.
+        heads: how many tokens further ahead.
+
+    Source: Medusa-1, Cai et al. 2024 (arXiv 2401.10774), section 2.1: the target stays frozen.
+
+    Example:
+        >>> heads = MedusaHeads(hidden_size=8, vocab_size=20, heads=3)
+        >>> heads(torch.zeros(5, 8)).shape
+        torch.Size([3, 5, 20])
+    """
+
+    def __init__(self, hidden_size: int, vocab_size: int, heads: int) -> None:
+        super().__init__()
+        self.hidden_size, self.vocab_size = hidden_size, vocab_size
+        self.heads = nn.ModuleList(MedusaHead(hidden_size, vocab_size) for _ in range(heads))
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """(..., hidden) → (heads, ..., vocab)."""
+        return torch.stack([head(hidden) for head in self.heads])
+
+    def save(self, folder: str | Path) -> None:
+        """Write weights in bfloat16 and their sizes; the folder is made."""
+        from safetensors.torch import save_file
+
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(
+            {
+                name: weight.detach().to(torch.bfloat16).contiguous()
+                for name, weight in self.state_dict().items()
+            },
+            folder / "model.safetensors",
+        )
+        sizes = {"hidden_size": self.hidden_size, "vocab_size": self.vocab_size, "heads": len(self)}
+        (folder / "config.json").write_text(json.dumps(sizes, indent=1) + "\n", encoding="utf-8")
+
+
+def load_medusa(name: str | Path = "tiny", *, dtype: torch.dtype | None = None) -> MedusaHeads:
+    """The bundled heads of a pair's target by name, or those that `MedusaHeads.save` wrote into a folder.
+
+    Args:
+        name: "tiny", or a folder.
+        dtype: of the loaded weights; float32 unless given.
+
+    Raises:
+        ValueError: no heads there.
+
+    Taught in notebook 09.
+
+    Example:
+        >>> heads = load_medusa("tiny")  # doctest: +SKIP
+    """
+    from safetensors.torch import load_file
+
+    folder = ASSETS / f"{name}-medusa" if (ASSETS / f"{name}-medusa").is_dir() else Path(name)
+    if not (folder / "config.json").is_file():
+        raise ValueError(f'name must be "tiny" or a folder with Medusa heads, got {str(name)!r}')
+    heads = MedusaHeads(**json.loads((folder / "config.json").read_text(encoding="utf-8")))
+    heads.load_state_dict(load_file(folder / "model.safetensors"))
+    return heads.to(dtype or torch.float32).eval()
