@@ -99,7 +99,7 @@ def first_divergence(
         )
     plain = list(plain_new_tokens)
     found = evaluate(target_model, prompt, plain, 5)
-    return judge(found, index, new_tokens[index], plain[index], found.noise)
+    return judge(found, index, new_tokens[index], plain[index], found)
 
 
 def one_ends(index: int, token: int | None, plain_token: int | None) -> Divergence:
@@ -112,14 +112,15 @@ def judge(
     index: int,
     token: int,
     plain_token: int,
-    noise: float,
+    plain: Evaluation,
     gap_float64: float = float("nan"),
 ) -> Divergence:
-    """What to think of `token` in place of `plain_token`, given the logits of a text in which either stands there.
+    """What to think of `token` in place of `plain_token`, given the logits of a text in which either stands there, and
+    those of plain decoding's own text, which tell the noise.
 
     A token that the model does not have is a fault; no gap can be given.
     """
-    step = found.steps[index]
+    step, noise = found.steps[index], plain.noise
     if not 0 <= token < len(step):
         return Divergence(index, token, plain_token, float("nan"), noise, near_tie=False)
     gap = gap_between(step, plain_token, token)
@@ -129,7 +130,7 @@ def judge(
         plain_token,
         gap,
         noise,
-        near_tie=is_near_tie(gap, noise, largest(step), found.eps),
+        near_tie=is_near_tie(gap, noise, largest(step), plain.eps, plain.noisy_logit),
         gap_block=gap_between(found.blocks[index], plain_token, token),
         gap_float64=gap_float64,
     )

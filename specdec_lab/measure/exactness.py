@@ -213,11 +213,11 @@ class _Examiner:
         divergences: list[Divergence] = []
         if indices:
             plain = autoregressive_decode(self._target, prompt, self._wanted, self._eos_token_id)
-            noise = evaluate(self._target, prompt, plain[len(prompt) :], self._block).noise
+            reference = evaluate(self._target, prompt, plain[len(prompt) :], self._block)
             found = evaluate(self._target, prompt, text[: len(right)], self._block)
         for index in indices:
             gap = self._gap_in_float64([*prompt, *text[:index]], right[index], text[index])
-            divergences.append(judge(found, index, text[index], right[index], noise, gap))
+            divergences.append(judge(found, index, text[index], right[index], reference, gap))
             if divergences[-1].kind == FAULT:
                 return divergences
         return divergences if other_length is None else [*divergences, other_length]

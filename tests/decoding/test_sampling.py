@@ -28,7 +28,7 @@ from specdec_lab import (
     speculative_rounds,
 )
 from specdec_lab.decoding import chance as chance_module
-from specdec_lab.decoding import distributions, sampling
+from specdec_lab.decoding import distributions, sampling_rule
 from specdec_lab.decoding.chance import GeneratorChance
 from specdec_lab.decoding.sampling import Sampling, autoregressive_sample, speculative_sample
 from specdec_lab.models.scripted import ScriptedModel, fixed, hash_of_prefix, scattered, wrong_when
@@ -238,11 +238,11 @@ def test_the_numbers_that_chance_is_asked_for():
     proposal = Proposal((1, 0), probabilities=torch.tensor([Q, Q]))
     chance = Tosses(True, True, draws=[2])
     verdict = Sampling().accept(proposal, rows, chance)
-    assert (verdict.path, verdict.own) == (range(2), 2) and verdict.overlaps == near((0.5, 0.5))
+    assert (verdict.path, verdict.own) == ((0, 1), 2) and verdict.overlaps == near((0.5, 0.5))
     assert chance.asked == near([1.0, 1 / 6]) and chance.drawn_from == [near(P)], "the bonus comes from p"
     chance = Tosses(True, False, draws=[1])
     verdict = Sampling().accept(proposal, rows, chance)
-    assert (verdict.path, verdict.own) == (range(1), 1) and verdict.overlaps == near((0.5, 0.5))
+    assert (verdict.path, verdict.own) == ((0,), 1) and verdict.overlaps == near((0.5, 0.5))
     assert chance.drawn_from == [near([0, 0.6, 0.4])]
     chance = Tosses(False)
     verdict = Sampling().accept(proposal, rows, chance)
@@ -250,14 +250,22 @@ def test_the_numbers_that_chance_is_asked_for():
 
 
 def test_a_guess_is_a_point_mass():
-    """Accepted with p(x), replaced from p without x."""
-    chance = Tosses(False)
-    verdict = Sampling().accept(Proposal((1, 0)), logs(P, P, P), chance)
-    assert chance.asked == near([0.6]) and chance.drawn_from == [near([0.25, 0, 0.75])]
-    assert verdict.overlaps == near((0.6,))
-    chance = Tosses(False)
+    """One draw from p, which the guess either is or is not: accepted with p(x), replaced from p without x."""
+
+    class Draws(Tosses):
+        def draw(self, probabilities):
+            self.drawn_from.append(probabilities.tolist())
+            return self.answers.pop(0)
+
+    for answers, path, own, overlaps in (([2], (), 2, (0.6,)), ([1, 0, 1], (0, 1), 1, (0.6, 0.1))):
+        chance = Draws()
+        chance.answers = answers
+        verdict = Sampling().accept(Proposal((1, 0)), logs(P, P, P), chance)
+        assert (verdict.path, verdict.own) == (path, own) and verdict.overlaps == near(overlaps)
+        assert chance.asked == [] and chance.drawn_from == [near(P)] * (len(path) + 1)
+    chance = Tosses()
     Sampling(temperature=0.5, top_k=2).accept(Proposal((0,)), logs(P, P), chance)
-    assert chance.asked == [0.0] and chance.drawn_from == [near([0, 0.8, 0.2])]
+    assert chance.drawn_from == [near([0, 0.8, 0.2])]
 
 
 def test_nothing_proposed_is_a_plain_draw():
@@ -269,16 +277,17 @@ def test_nothing_proposed_is_a_plain_draw():
 def test_an_end_token_accepted_last_needs_no_more_draws():
     chance = Tosses(True)
     proposal = Proposal((1,), probabilities=torch.tensor([Q]), ends=frozenset({0}))
-    assert Sampling().accept(proposal, logs(P, P), chance)[:2] == (range(1), None)
+    assert Sampling().accept(proposal, logs(P, P), chance)[:2] == ((0,), None)
     assert chance.drawn_from == []
     assert Sampling().accept(proposal, logs(P, P), Tosses(False)).own is not None, "rejected, it ends nothing"
 
 
-def test_a_row_more_than_tokens_is_a_token_refused_unseen():
-    chance = Tosses(True)
-    proposal = Proposal((1,), probabilities=torch.tensor([[*Q, 0.0], [0.2, 0.1, 0.1, 0.6]]))
-    Sampling().accept(proposal, logs(P, P), chance)
-    assert chance.drawn_from == [near([0, 5 / 7, 2 / 7])]
+def test_a_token_refused_unseen_is_replaced_from_the_residual():
+    chance = Tosses(True, False)
+    rows = torch.tensor([[*Q, 0.0], [0.2, 0.1, 0.1, 0.6]])
+    verdict = Sampling().accept(Proposal((1,), probabilities=rows, refused=3), logs(P, P), chance)
+    assert chance.drawn_from == [near([0, 5 / 7, 2 / 7])] and chance.asked[1] == 0
+    assert verdict.path == (0,) and verdict.overlaps == near((0.5, 0.3))
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1e-6, 1e-12])
@@ -404,7 +413,6 @@ def test_a_generator_runs_on_from_call_to_call(scattered_pair):
 
 def test_a_dial_meets_the_same_errors_again():
     """Its errors depend on prompt, position and seed: a second run with the same generator is the first once more."""
-    # BUG: once a sampled run has left the greedy text, that run's text stays the plan for later runs
     target = ScriptedModel(scattered(5, seed=1), 5)
     dial = DialDrafter(target, 0.7, seed=3)
     for seed in range(8):
@@ -419,7 +427,6 @@ def test_a_dial_meets_the_same_errors_again():
 def test_a_chance_is_used_whatever_it_looks_like(scattered_pair):
     """A replayed record may well be an empty list of its own kind."""
 
-    # BUG: `chance or GeneratorChance(...)` drops a chance that is falsy
     class Replay(list):
         draw = staticmethod(lambda probabilities: int(probabilities.argmax()))
         accept = staticmethod(lambda probability: probability >= 0.5)
@@ -535,13 +542,15 @@ def test_a_drafter_that_lies_about_q_is_seen_in_the_counts():
 
 
 REFUSED = {
-    "zero": ([0.0, 0.5, 0.5], r"place 1 of its proposal: the drafted token 0 has 0\.0 there"),
-    "nan": ([NAN, 0.5, 0.5], r"probabilities are wrong at place 1"),
-    "nan elsewhere": ([0.5, 0.5, NAN], r"probabilities are wrong at place 1"),
-    "negative": ([-0.5, 0.75, 0.75], r"probabilities are wrong at place 1"),
-    # BUG: "not finite" is documented as refused; min(p, q) hides an inf
-    "inf": ([INF, 0.5, 0.5], r"probabilities are wrong at place 1"),
-    "inf elsewhere": ([0.5, 0.5, INF], r"probabilities are wrong at place 1"),
+    "zero": (
+        [0.0, 0.5, 0.5],
+        r"token 1 of its proposal must be a distribution that 0 can have been drawn from.*0 has 0$",
+    ),
+    "nan": ([NAN, 0.5, 0.5], r"probabilities for token 1 of its proposal must be"),
+    "nan elsewhere": ([0.5, 0.5, NAN], r"probabilities for token 1 of its proposal must be"),
+    "negative": ([-0.5, 0.75, 0.75], r"probabilities for token 1 of its proposal must be"),
+    "inf": ([INF, 0.5, 0.5], r"probabilities for token 1 of its proposal must be"),
+    "inf elsewhere": ([0.5, 0.5, INF], r"probabilities for token 1 of its proposal must be"),
 }
 
 
@@ -556,16 +565,15 @@ def test_wrong_probabilities_are_refused_by_name(case):
 @pytest.mark.parametrize("row", [[NAN, 0.5, 0.0, 0.5], [0.5, 0.5, NAN, 0.0]])
 def test_wrong_probabilities_of_a_foreign_token_are_refused_too(row):
     """Its row is what the replacement is made from."""
-    # BUG: the row of a token that was refused unseen is not looked at; with NaN in it p itself is drawn from
     drafter = Own(lambda sequence, limit, chance: Proposal((3,), probabilities=torch.tensor([row])))
-    with pytest.raises(ValueError, match="probabilities are wrong at place 1"):
+    with pytest.raises(ValueError, match="probabilities for token 1 of its proposal must be"):
         sampled(Steady(P), drafter)
 
 
 def test_the_place_that_is_named_is_the_wrong_one():
     rows = torch.tensor([[0.5, 0.25, 0.25], [0.5, 0.25, 0.25], [0, 0.5, 0.5]])
     drafter = Own(lambda _, limit, chance: Proposal((0, 0, 0)[:limit], probabilities=rows[:limit]))
-    with pytest.raises(ValueError, match="place 3"):
+    with pytest.raises(ValueError, match="token 3 of its proposal"):
         sampled(Steady([1.0, 0, 0]), drafter)
     # behind a rejection nobody looks
     trace = sampled(Steady([0.0, 1, 0]), drafter)
@@ -591,7 +599,6 @@ def test_probabilities_of_the_wrong_shape_are_refused(probabilities):
 
 def test_a_drafter_that_has_no_guess_may_say_so_in_any_way():
     """A list of rows that stayed empty, as one collects them."""
-    # BUG: an empty list has one dimension, and is refused for its shape
     for nothing in (None, torch.empty(0, 3), []):
         drafter = Own(lambda sequence, limit, chance, x=nothing: Proposal((), probabilities=x))
         trace = sampled(Steady(P), drafter)
@@ -676,8 +683,8 @@ def test_f32_dtypes_meet_in_the_accept_test(target_dtype, draft_dtype, monkeypat
     """float64 logits stay float64, half precision is widened (huggingface/transformers 35099)."""
     target = ScriptedModel(scattered(4, 1), 4, logits_dtype=target_dtype)
     draft = ScriptedModel(scattered(4, 2), 4, logits_dtype=draft_dtype)
-    seen, real = set(), sampling.residual
-    monkeypatch.setattr(sampling, "residual", lambda p, q: seen.add((p.dtype, q.dtype)) or real(p, q))
+    seen, real = set(), sampling_rule.residual
+    monkeypatch.setattr(sampling_rule, "residual", lambda p, q: seen.add((p.dtype, q.dtype)) or real(p, q))
     for seed in range(5):
         trace = sampled(target, draft, n=16, seed=seed)
         assert 0 < trace.acceptance_rate < 1
@@ -713,7 +720,7 @@ class Dtypes(TorchDispatchMode):
 
 def test_f32_no_float64_where_the_device_has_none(monkeypatch):
     """As on MPS: everything stays float32, the running sums and uniform numbers too (pytorch/pytorch 122602)."""
-    for module in (distributions, chance_module, sampling):
+    for module in (distributions, chance_module, sampling_rule):
         monkeypatch.setattr(module, "finest", lambda device: torch.float32)
     target, draft = random_model("llama", seed=1), random_model("llama", seed=2)
     for settings in ({}, {"temperature": 0.7, "top_k": 9, "top_p": 0.9}, {"temperature": 0.0}):
@@ -744,9 +751,13 @@ def test_f32_ids_are_moved_to_each_model_s_device(role):
 def test_f32_q_follows_p_to_its_device():
     """What `accept` compares is on the target's device, in its dtype."""
     p = torch.empty(3, 4, device="meta")
-    found = sampling._together(Proposal((0, 1), probabilities=torch.full((2, 3), 1 / 3)), p)
-    assert [(x.device.type, x.shape[-1], x.dtype) for x in found] == [("meta", 4, torch.float32)] * 2
-    assert sampling._together(Proposal((0, 1)), p)[1].device.type == "meta"
+    found = sampling_rule._together(Proposal((0, 1), probabilities=torch.full((2, 3), 1 / 3)), p)
+    assert [(x.device.type, x.shape[-1], x.dtype) for x in found] == [
+        ("meta", 4, torch.float32),
+        ("meta", 3, torch.float32),
+    ]
+    rows, tokens = sampling_rule._rows_above(Proposal((0, 1)), p.device)
+    assert rows.device.type == tokens.device.type == "meta"
 
 
 def test_f09_padded_vocabularies():

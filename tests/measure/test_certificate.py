@@ -125,10 +125,11 @@ def test_behind_ties_the_comparison_goes_on():
     target = Jittery(lambda position: position in (3, 7, 8, 14, 19))
     without = only(certify(target, steady(), [PROMPT], 24, 4, None))
     assert [d.index for d in without.divergences] == [2, 6, 7, 13, 18] and without.verdict == "tie"
-    text = plain(target, 24)
-    for divergence in without.divergences:
-        assert divergence.plain_token == text[divergence.index] and divergence.kind == "tie"
-        assert divergence.token == runner_up([*PROMPT, *text[: divergence.index]])
+    text, _ = speculative_decode(target, steady(), PROMPT, 24, 4, None)
+    for divergence in without.divergences:  # judged behind the run's own text
+        before = text[: len(PROMPT) + divergence.index]
+        assert divergence.plain_token == BEST(before) and divergence.kind == "tie"
+        assert divergence.token == runner_up(before)
     spoilt_too = only(certify(target, steady(), [PROMPT], 24, 4, None, decoder=spoilt(11)))
     assert [d.index for d in spoilt_too.divergences] == [2, 6, 7, 10]
     assert [d.kind for d in spoilt_too.divergences] == ["tie"] * 3 + ["fault"]
@@ -147,11 +148,9 @@ def test_twice_the_noise_is_the_bound(gap, kind):
     target = Jittery(lambda position: position == 7, gap=gap, jitter=0.2)
 
     def decoder(*arguments):
-        ids, n = arguments[2], arguments[3]
-        output = [*ids, *plain(arguments[0], n, ids)]
-        if len(ids) <= 7 < len(output):
-            output[7] = runner_up(output[:7])
-        return output, 0.0
+        output = [*PROMPT, *plain(target, 6)]
+        output.append(runner_up(output))
+        return autoregressive_decode(target, output, 3, None), 0.0
 
     found = only(certify(target, steady(), [PROMPT], 10, 4, None, decoder=decoder))
     assert [d.kind for d in found.divergences] == [kind] and found.divergences[0].index == 6
@@ -241,20 +240,19 @@ def test_float32_ties_without_any_noise():
         assert found.divergences[0].kind == kind and found.divergences[0].gap == pytest.approx(gap, rel=0.05)
 
 
-def test_a_spoilt_prompt_is_no_equality():
+def test_a_spoilt_prompt_is_refused():
     """A decode function returns the prompt followed by the new tokens."""
 
-    # BUG: the part of the output that should be the prompt is not looked at
     def decoder(*arguments):
         output, rate = speculative_decode(*arguments)
         return [9, *output[1:]], rate
 
-    assert not certify(steady(), steady(), [PROMPT], 6, 3, None, decoder=decoder).equal
+    with pytest.raises(ValueError, match="decoder must return the prompt followed by the new tokens"):
+        certify(steady(), steady(), [PROMPT], 6, 3, None, decoder=decoder)
 
 
 def test_a_decoder_that_grows_the_caller_s_list_is_compared_all_the_same():
     """It has the right tokens, and its list is not ours to measure by (mem0ai/mem0 5580)."""
-    # BUG: the decoder is given certify's own list, whose length is taken afterwards
     decoder = get_exhibit("caller_list_changed").decode
     found = certify(steady(), steady(), [PROMPT], 6, 3, None, decoder=decoder)
     assert found.equal == 1
@@ -281,7 +279,7 @@ def test_text_behind_the_end_token():
     length = text.index(end) + 1
     for name in ("text_behind_end_token", "end_token_only_last"):
         found = only(certify(target, steady(), [PROMPT], 12, 4, end, decoder=get_exhibit(name).decode))
-        assert found.new_tokens == length
+        assert found.new_tokens >= length
         if found.divergences:
             (divergence,) = found.divergences
             assert found.verdict == "fault" and divergence.index == length and divergence.plain_token is None
@@ -303,15 +301,14 @@ def test_text_that_stops_early():
 
 
 def test_an_end_token_that_wins_a_tie():
-    """The decoder ends there; behind the tie it is given plain decoding's text and goes on."""
-    at = (4, 9)
-    target = Jittery(lambda position: position in at)
+    """The run ends there, and nothing is missing from it."""
+    target = Jittery(lambda position: position == 4)
     text = [*PROMPT, *plain(target, 14)]
     end = runner_up(text[:4])
     ends = [end] if end not in text[1:] else None
     assert ends, "choose another place"
     found = only(certify(target, steady(), [PROMPT], 14, 4, ends))
-    assert found.new_tokens == 14 and [d.index for d in found.divergences] == [3, 8]
+    assert found.new_tokens == 4 and [d.index for d in found.divergences] == [3]
     assert found.divergences[0].token == end and found.verdict == "tie"
 
 
@@ -448,7 +445,6 @@ def test_bad_input_is_refused_before_any_pass(arguments, error, message):
 def test_bad_models_are_refused_before_any_pass():
     with pytest.raises(TypeError, match="target_model"):
         certify(object(), steady(), [PROMPT], 4, 2, None)
-    # BUG: the docstring says "before the first pass"; plain decoding has run by then
     target = steady()
     with pytest.raises(TypeError, match="draft_model"):
         certify(target, object(), [PROMPT], 4, 2, None)
@@ -535,7 +531,6 @@ def test_share_within_includes_the_margin():
 
 def test_a_token_whose_others_are_all_impossible():
     """Nothing comes near it, whichever id it has."""
-    # BUG: for token 0 the runner-up is token 0 itself, at a gap of 0: a near tie
     for only_id in (1, 2, 0):
         target = ScriptedModel(lambda prefix, i=only_id: [5.0 if j == i else -INF for j in range(3)], 3)
         found = measure_margins(target, [0], [only_id] * 2)
@@ -557,7 +552,6 @@ def test_masked_ids_are_no_noise():
         (([0], [1.5]), TypeError, "new_tokens"),
         (([0], [1], 0), ValueError, "block must be at least 1"),
         (([0], [1], 2.0), TypeError, "block must be an integer"),
-        # BUG: "ValueError, TypeError: bad input, before the first pass", but these are an IndexError in the middle
         (([WIDTH], [1]), ValueError, str(WIDTH)),
         (([0], [1, WIDTH]), ValueError, str(WIDTH)),
         (([0], [1] * 30), ValueError, "context of 25"),
@@ -591,7 +585,6 @@ def test_what_rounding_can_make(eps):
 def test_large_logits_elsewhere_do_not_make_a_fault_of_a_tie():
     """The noise of a row of large logits is rounding there; a tie in a row of small ones is still a tie."""
 
-    # BUG: the noise of the whole text is held against the largest logit of one row; here 1.5 against 16 × eps × 2
     class Uneven(ScriptedModel):
         dtype = torch.bfloat16
 

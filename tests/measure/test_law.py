@@ -23,7 +23,7 @@ from specdec_lab import (
     Trace,
     speculative_rounds,
 )
-from specdec_lab.decoding import sampling as sampling_module
+from specdec_lab.decoding import sampling_rule as rule_module
 from specdec_lab.decoding.drafters import NoDrafter
 from specdec_lab.decoding.loop import Verdict
 from specdec_lab.decoding.sampling import Sampling
@@ -184,7 +184,6 @@ def test_a_vocabulary_that_is_not_stated_is_learnt_from_the_first_pass(settings)
 
 def test_a_vocabulary_that_is_not_stated_in_the_first_round():
     """Never an IndexError: the row that judges a foreign id says how many ids there are."""
-    # BUG: IndexError in Sampling.accept, p[at]: the width is learnt after the first proposal was cut
     target, draft = model(scattered(2, 1), 2, Unstated), model(scattered(4, 2), 4)
     found = law(speculative_sampler(2), target, draft, [0], 3)
     assert found.difference(truth(target.rule, [0], 3)) < EXACT
@@ -193,7 +192,6 @@ def test_a_vocabulary_that_is_not_stated_in_the_first_round():
 def test_an_embedding_wider_than_the_head():
     """The target states more ids than it scores; the draft uses them (huggingface/transformers 45307)."""
 
-    # BUG: the same IndexError; the adapter states the rows of the input embedding
     class Wide(Unstated):
         def __init__(self, rule, width, **more):
             super().__init__(rule, width, **more)
@@ -422,7 +420,6 @@ def test_expected_alpha_is_the_mean_of_alpha():
 
 def test_expected_alpha_with_foreign_draws():
     """A draw that the target cannot read counts as rejected, in the record too."""
-    # BUG: the place where one was refused unseen is in neither count; accepted comes out twice what is expected
     accepted, expected = accepted_and_expected(model(scattered(2, 1), 2), Foreign(), 3)
     assert accepted == pytest.approx(expected, abs=1e-9)
 
@@ -432,7 +429,7 @@ def test_expected_alpha_with_foreign_draws():
 
 def first_token_law(monkeypatch, **changes):
     for name, value in changes.items():
-        monkeypatch.setattr(*name.rsplit(".", 1) if "." in name else (sampling_module, name), value)
+        monkeypatch.setattr(*name.rsplit(".", 1) if "." in name else (rule_module, name), value)
     target, draft = (model(fixed(row), 3) for row in (P, Q))
     return law(speculative_sampler(1), target, draft, [0], 3).of_token(0)
 
