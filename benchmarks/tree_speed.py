@@ -76,7 +76,8 @@ def main() -> None:
     prediction = []
     for method, drafter in drafters.items():
         for budget in options.budgets:
-            hand = [TreeShape.by_branching(*b) for b in hand_made(budget, depth)]
+            levels = acceptance[method].depth
+            hand = [TreeShape.by_branching(*b) for b in hand_made(budget, levels)]
             for name, shape in [
                 ("best", best_shape(acceptance[method], budget)),
                 *((",".join(map(str, branching(h))), h) for h in hand),

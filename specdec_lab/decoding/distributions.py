@@ -52,8 +52,10 @@ def softmax(logits: torch.Tensor, temperature: float = 1.0) -> torch.Tensor:
         largest = logits.gather(-1, where)
         # NaN and +inf in the largest logit stay visible: inf - inf is NaN
         return torch.zeros_like(logits).scatter_(-1, where, 1.0) + (largest - largest)
-    # beyond HOTTEST float32 has no larger number to divide by, and -inf ÷ inf is NaN
-    return torch.softmax((logits - logits.amax(dim=-1, keepdim=True)) / min(temperature, HOTTEST), dim=-1)
+    if temperature != 1:
+        # beyond HOTTEST float32 has no larger number to divide by, and -inf ÷ inf is NaN
+        logits = (logits - logits.amax(dim=-1, keepdim=True)) / min(temperature, HOTTEST)
+    return torch.softmax(logits, dim=-1)
 
 
 def keep_top_k(probabilities: torch.Tensor, top_k: int) -> torch.Tensor:
