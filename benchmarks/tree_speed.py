@@ -27,7 +27,7 @@ from specdec_lab.decoding.tree_drafters import ConfidenceTreeDrafter, ModelTreeD
 from specdec_lab.measure.environment import versions
 from specdec_lab.measure.interleave import take_turns
 from specdec_lab.measure.passes import time_passes
-from specdec_lab.measure.trees import RankAcceptance, best_shape, expected_tokens
+from specdec_lab.measure.trees import RankAcceptance, best_shape, expected_tokens, load_tree_reference
 from specdec_lab.models.medusa import load_medusa
 
 WIDE = {"draft tree": (6, 4, 3, 2), "Medusa": (8, 4, 3, 2)}
@@ -46,6 +46,10 @@ def main() -> None:
     parser.add_argument("--new-tokens", type=int, default=96)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--passes", type=int, default=2000, help="target passes behind each predicted τ")
+    parser.add_argument(
+        "--counts-from", metavar="FILE", help="take acceptance and predictions from what an earlier run saved: they "
+        "are counts, which a busy machine does not spoil",
+    )  # fmt: skip
     parser.add_argument("--save", metavar="FILE", help="write everything as JSON here")
     options = parser.parse_args()
     new, depth = options.new_tokens, options.depth
@@ -64,38 +68,16 @@ def main() -> None:
         "draft tree": ModelTreeDrafter(pair.draft, (1,), vocabulary=pair.target.config.vocab_size),
         "Medusa": MedusaDrafter(heads, (1,)),
     }
-    acceptance = {}
-    for method, drafter in drafters.items():
-        shape = TreeShape.by_branching(*WIDE[method][:depth])
-        acceptance[method] = RankAcceptance.of(rounds(drafter, shape, variants(others), 2 * new))
-        print(f"acceptance by depth and rank, {method}, on other prompts")
-        for level, chances in enumerate(acceptance[method].chances, 1):
-            print(f"  depth {level}: " + " ".join(f"{chance:.3f}" for chance in chances))
-
-    print("\npredicted and measured tokens per round, on prompts that the shapes were not made for")
-    prediction = []
-    for method, drafter in drafters.items():
-        for budget in options.budgets:
-            levels = acceptance[method].depth
-            hand = [TreeShape.by_branching(*b) for b in hand_made(budget, levels)]
-            for name, shape in [
-                ("best", best_shape(acceptance[method], budget)),
-                *((",".join(map(str, branching(h))), h) for h in hand),
-            ]:
-                emitted = passes = 0
-                for item in rounds(drafter, shape, variants(timed), 2 * new):
-                    emitted, passes = emitted + len(item.emitted), passes + 1
-                    if passes >= options.passes:
-                        break
-                row = {
-                    "method": method, "budget": budget, "shape": name, "nodes": len(shape), "passes": passes,
-                    "predicted": expected_tokens(shape, acceptance[method]), "measured": emitted / passes,
-                }  # fmt: skip
-                prediction.append(row)
-                print(
-                    f"  {method:<11} budget {budget:>2}, {name:<10} {row['nodes']:>3} nodes: {row['predicted']:.3f} "
-                    f"predicted, {row['measured']:.3f} in {passes} passes ({100 * (row['predicted'] / row['measured'] - 1):+.1f} %)"
-                )
+    if options.counts_from:
+        before = load_tree_reference(options.counts_from)
+        acceptance = {
+            method: RankAcceptance(tuple(map(tuple, chances)), ())
+            for method, chances in before["acceptance"].items()
+        }
+        prediction, counted = before["prediction"], before["card"]["counted_by"]
+    else:
+        acceptance, prediction = count(drafters, rounds, timed, others, options)
+        counted = " ".join(["python benchmarks/tree_speed.py", *sys.argv[1:]])
 
     most = max(options.budgets) + 1
     times = time_passes(
@@ -174,6 +156,7 @@ def main() -> None:
             "name": "methods at equal verify budget",
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "command": " ".join(["python benchmarks/tree_speed.py", *sys.argv[1:]]),
+            "counted_by": counted,
             "settings": {"prompts": len(timed), "new_tokens": new, "runs": options.runs, "depth": depth},
             "environment": versions() | {"threads": torch.get_num_threads()},
             "licence": "MIT, as the code",
@@ -189,6 +172,45 @@ def main() -> None:
         }
         Path(options.save).write_text(json.dumps(rounded(whole), indent=1) + "\n", encoding="utf-8")
         print(f"saved to {options.save}")
+
+
+def count(drafters, rounds, timed, others, options):
+    """Acceptance on `others`, and tokens per round that it predicts for `timed`, beside those counted there."""
+    acceptance = {}
+    for method, drafter in drafters.items():
+        shape = TreeShape.by_branching(*WIDE[method][: options.depth])
+        acceptance[method] = RankAcceptance.of(
+            rounds(drafter, shape, variants(others), 2 * options.new_tokens)
+        )
+        print(f"acceptance by depth and rank, {method}, on other prompts")
+        for level, chances in enumerate(acceptance[method].chances, 1):
+            print(f"  depth {level}: " + " ".join(f"{chance:.3f}" for chance in chances))
+
+    print("\npredicted and measured tokens per round, on prompts that the shapes were not made for")
+    prediction = []
+    for method, drafter in drafters.items():
+        for budget in options.budgets:
+            levels = acceptance[method].depth
+            hand = [TreeShape.by_branching(*b) for b in hand_made(budget, levels)]
+            for name, shape in [
+                ("best", best_shape(acceptance[method], budget)),
+                *((",".join(map(str, branching(h))), h) for h in hand),
+            ]:
+                emitted = passes = 0
+                for item in rounds(drafter, shape, variants(timed), 2 * options.new_tokens):
+                    emitted, passes = emitted + len(item.emitted), passes + 1
+                    if passes >= options.passes:
+                        break
+                row = {
+                    "method": method, "budget": budget, "shape": name, "nodes": len(shape), "passes": passes,
+                    "predicted": expected_tokens(shape, acceptance[method]), "measured": emitted / passes,
+                }  # fmt: skip
+                prediction.append(row)
+                print(
+                    f"  {method:<11} budget {budget:>2}, {name:<10} {row['nodes']:>3} nodes: {row['predicted']:.3f} "
+                    f"predicted, {row['measured']:.3f} in {passes} passes ({100 * (row['predicted'] / row['measured'] - 1):+.1f} %)"
+                )
+    return acceptance, prediction
 
 
 def variants(prompts: list[list[int]]) -> list[list[int]]:
