@@ -18,6 +18,7 @@ _HOME = {
     "speculative_sample": "decoding.sampling",
     "Sampling": "decoding.sampling",
     "residual_distribution": "decoding.distributions",
+    "tree_decode": "decoding.tree_decode",
     "ModelDrafter": "decoding.drafters",
     "PromptLookupDrafter": "decoding.lookup",
     "DialDrafter": "decoding.dial",
@@ -60,6 +61,7 @@ __all__ = [
     "speculative_sample",
     "speedup",
     "sweep",
+    "tree_decode",
 ]
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     from .decoding.lookup import PromptLookupDrafter
     from .decoding.rounds import Round, Trace
     from .decoding.sampling import Sampling, autoregressive_sample, speculative_sample
+    from .decoding.tree_decode import tree_decode
     from .measure.benchmark import benchmark_decoding
     from .measure.exactness import certify
     from .measure.sweep import sweep

@@ -67,3 +67,39 @@ def test_prediction_prints_its_table(capsys, monkeypatch):
     for name in ("the bundled draft", "the weak draft", "the target itself"):
         assert len(re.findall(rf"^{name} +[12] ", output, re.M)) == 2
     assert len(re.findall(r"median error [\d.]+ %", output)) == 3 and "A draft pass costs" in output
+
+
+def test_sampling_speed_prints_its_table(capsys, monkeypatch):
+    arguments = ["sampling_speed.py", "--prompts", "1", "--new-tokens", "6", "--runs", "1"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    runpy.run_path(str(BENCHMARKS / "sampling_speed.py"), run_name="__main__")
+    output = capsys.readouterr().out
+    assert len(re.findall(r"^temperature [\d.]+.*( +[\d.]+  \([\d.]+ to [\d.]+\)){3}", output, re.M)) == 4
+    assert re.search(r"[\d.]+, [\d.]+$", output.strip())
+
+
+def test_tree_speed_prints_and_saves_what_can_be_loaded(capsys, monkeypatch, tmp_path):
+    import torch
+
+    from specdec_lab import load_pair
+    from specdec_lab.measure.trees import load_tree_reference
+    from specdec_lab.models.medusa import MedusaHeads
+
+    torch.manual_seed(0)
+    config = load_pair("tiny").target.config
+    MedusaHeads(config.hidden_size, config.vocab_size, 2).save(tmp_path / "heads")
+    sizes = {"--prompts": "1", "--new-tokens": "8", "--runs": "1", "--passes": "4", "--depth": "2"}
+    arguments = ["tree_speed.py", *[word for pair in sizes.items() for word in pair], "--budgets", "4"]
+    where = ["--heads", str(tmp_path / "heads"), "--save", str(tmp_path / "trees.json")]
+    monkeypatch.setattr(sys, "argv", [*arguments, *where])
+    runpy.run_path(str(BENCHMARKS / "tree_speed.py"), run_name="__main__")
+    output = capsys.readouterr().out
+    assert "all outputs equal: True" in output
+    found = load_tree_reference(tmp_path / "trees.json")
+    assert {row["method"] for row in found["rows"]} == {
+        "plain", "chain", "prompt lookup", "draft tree", "confidence tree", "Medusa"
+    }  # fmt: skip
+    assert all(row["nodes"] <= 4 for row in found["rows"]) and found["verify_cost"]["1"] == 1
+    assert {row["shape"] for row in found["prediction"]} > {"best"}
+    assert found["card"]["command"].startswith("python benchmarks/tree_speed.py --prompts 1")

@@ -120,12 +120,13 @@ def test_ci_takes_its_commands_from_the_readme():
 def test_readme_examples_run(capsys):
     names: dict = {}
     blocks = re.findall(r"```python\n(.*?)\n```", read("README.md"), flags=re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for block in blocks:
         exec(block, names)
     printed = capsys.readouterr().out
     assert names["trace"].sequence == names["tokens"] and "tokens_per_round" in printed
-    assert "A draft pass costs" in printed
+    assert "A draft pass costs" in printed and "tensor([0.0000, 0.6000, 0.4000])" in printed
+    assert len(names["drawn"]) == len(names["ids"]) + 64
     assert 0.0 <= names["acceptance_rate"] <= 1.0
     assert len(names["tokens"]) > len(names["ids"])
 

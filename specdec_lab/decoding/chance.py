@@ -42,6 +42,8 @@ class GeneratorChance:
         index = int(torch.searchsorted(sums, sums[-1:] * self._uniform(), right=True))
         if index < len(sums):
             return index
+        if not sums[-1] > 0:
+            raise ValueError(f"probabilities must sum to more than 0, got {sums[-1].item()}")
         # the product was rounded up to the whole sum
         return int(probabilities.nonzero()[-1])
 

@@ -70,6 +70,7 @@ class DialDrafter:
         self._seed = seed
         self._paid = None if draft_model is None else _Paid(draft_model)
         self._plans: dict[tuple[int, ...], _Plan] = {}
+        self._strayed: _Plan | None = None  # of a sampled run that left the greedy text
         self._prompt: tuple[int, ...] = ()
         self._oracle: Session | None = None
 
@@ -85,7 +86,7 @@ class DialDrafter:
 
     def start(self, prompt: list[int]) -> None:
         """Begin a run; what `prepare` found out stays known."""
-        self._prompt, self._oracle = tuple(prompt), None
+        self._prompt, self._oracle, self._strayed = tuple(prompt), None, None
         if self._paid is not None:
             self._paid.start(prompt)
 
@@ -104,10 +105,11 @@ class DialDrafter:
 
     def _plan(self, sequence: list[int], prompt: tuple[int, ...], length: int) -> _Plan:
         """What the target says and what the dial will draft, up to `length` tokens where the context allows."""
-        plan = self._plans.setdefault(prompt, _Plan(list(sequence), list(sequence), len(sequence)))
+        start = list(prompt or sequence)
+        plan = self._strayed or self._plans.setdefault(prompt, _Plan(start, list(start), len(start)))
         self._extend(plan, prompt, len(sequence))
         if plan.truth[: len(sequence)] != sequence:  # the run left the target's greedy text: a sampled one
-            plan = self._plans[prompt] = _Plan(list(sequence), list(sequence), len(sequence))
+            plan = self._strayed = _Plan(list(sequence), list(sequence), len(sequence))
             self._oracle = None
         self._extend(plan, prompt, length)
         return plan

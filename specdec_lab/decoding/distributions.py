@@ -1,6 +1,6 @@
 """Distributions as plain functions: from logits to probabilities, the filters, the residual, the overlap.
 
-Every function takes tensors whose last dimension is the vocabulary and returns a new one of at least float32
+Every function takes tensors whose last dimension is the vocabulary and returns a new tensor of at least float32
 (float64 stays float64). Nothing is drawn here, nothing is changed in place, and nothing knows who p and q are.
 """
 
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 GREEDY_BELOW = 1e-5  # a temperature below this is greedy decoding, exactly
+HOTTEST = 1e30
 _ENOUGH = 1024  # so many of the largest probabilities nearly always hold a nucleus; sorting them all is slow
 
 
@@ -51,7 +52,10 @@ def softmax(logits: torch.Tensor, temperature: float = 1.0) -> torch.Tensor:
         largest = logits.gather(-1, where)
         # NaN and +inf in the largest logit stay visible: inf - inf is NaN
         return torch.zeros_like(logits).scatter_(-1, where, 1.0) + (largest - largest)
-    return torch.softmax((logits - logits.amax(dim=-1, keepdim=True)) / temperature, dim=-1)
+    if temperature != 1:
+        # beyond HOTTEST float32 has no larger number to divide by, and -inf ÷ inf is NaN
+        logits = (logits - logits.amax(dim=-1, keepdim=True)) / min(temperature, HOTTEST)
+    return torch.softmax(logits, dim=-1)
 
 
 def keep_top_k(probabilities: torch.Tensor, top_k: int) -> torch.Tensor:
@@ -63,7 +67,7 @@ def keep_top_k(probabilities: torch.Tensor, top_k: int) -> torch.Tensor:
     """
     probabilities = _wide(probabilities)
     if not 0 < top_k < probabilities.shape[-1]:
-        return probabilities
+        return probabilities.clone()
     smallest = probabilities.topk(top_k, dim=-1).values[..., -1:]
     return _keep_largest(probabilities, smallest, top_k)
 
@@ -80,7 +84,7 @@ def keep_top_p(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
     """
     probabilities = _wide(probabilities)
     if top_p >= 1:
-        return probabilities
+        return probabilities.clone()
     size = min(_ENOUGH, probabilities.shape[-1])
     ordered = probabilities.topk(size, dim=-1).values
     reached = _sums(ordered)

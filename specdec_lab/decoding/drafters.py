@@ -32,15 +32,22 @@ class Proposal:
             None is a chain.
         probabilities: q for each token, (tokens, vocab), the very distributions that were sampled from;
             None is a point mass (a deterministic guess). Siblings are drawn one after another without replacement,
-            each row without the siblings before. In a chain, one row more than tokens says that a token was drawn
-            from it which the target does not have: it is refused unseen, and replaced from the residual.
+            each row without the siblings before.
         ends: which tokens, by index, are end tokens: nothing follows them. Set by the loop.
+        refused: a token that was drawn behind the last one and that the target does not have: it is refused unseen,
+            and replaced from the residual. Its row is the last of `probabilities`. Set by the loop.
     """
 
     tokens: tuple[int, ...] = ()
     parents: tuple[int, ...] | None = None
     probabilities: Any = None
     ends: frozenset[int] = frozenset()
+    refused: int | None = None
+
+    @property
+    def drafted(self) -> tuple[int, ...]:
+        """Everything that was drafted, a token refused unseen included."""
+        return self.tokens if self.refused is None else (*self.tokens, self.refused)
 
     @cached_property
     def children(self) -> dict[int, tuple[int, ...]]:

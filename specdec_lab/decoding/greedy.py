@@ -96,7 +96,7 @@ def speculative_rounds(
     elif not callable(getattr(sampling, "accept", None)):
         raise TypeError(f"sampling must be a Sampling or None, got {sampling!r}")
     else:
-        rule, chance = sampling.accept, chance or GeneratorChance(torch.default_generator)
+        rule, chance = sampling.accept, GeneratorChance(torch.default_generator) if chance is None else chance
     return run_rounds(
         target,
         as_drafter(drafter, end_tokens, vocabulary, sampling),

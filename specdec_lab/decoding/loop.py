@@ -107,7 +107,8 @@ def run_rounds(
             outcome = END
         else:
             last = path[-1] if path else ROOT
-            outcome = PLAIN if not proposal.tokens else CORRECTION if proposal.children[last] else BONUS
+            full = not proposal.children[last] and proposal.refused is None
+            outcome = PLAIN if not proposal.drafted else BONUS if full else CORRECTION
             emitted.append(own)
         sequence += emitted
         wanted = 0 if emitted[-1] in end_tokens else wanted - len(emitted)
@@ -122,8 +123,8 @@ def run_rounds(
 
         rounds.append(
             Round(
-                drafted=proposal.tokens,
-                parents=proposal.parents or tuple(range(-1, len(proposal.tokens) - 1)),
+                drafted=proposal.drafted,
+                parents=proposal.parents or tuple(range(-1, len(proposal.drafted) - 1)),
                 accepted=tuple(path),
                 emitted=tuple(emitted),
                 outcome=outcome,
@@ -217,4 +218,4 @@ def _refused_unseen(proposal: Proposal, place: int) -> Proposal:
     cut = proposal.cut(place)
     if proposal.probabilities is None:
         return cut
-    return replace(cut, probabilities=proposal.probabilities[: place + 1])
+    return replace(cut, probabilities=proposal.probabilities[: place + 1], refused=proposal.tokens[place])

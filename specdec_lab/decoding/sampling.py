@@ -7,8 +7,8 @@ The draft *draws* its tokens from q; the target draws nothing until it must:
 3. if all are accepted, one more is drawn from p at the place behind them: the bonus
 
 What comes out is distributed as if every token had been drawn from p. p and q are what is really sampled from:
-the same temperature and filters apply to both. The functions behind these lines are in `distributions.py`; the
-draws go through a `Chance`.
+the same temperature and filters apply to both. The rule's code is in `sampling_rule.py`, the
+functions behind it in `distributions.py`; the draws go through a `Chance`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import torch
 
 from .chance import Chance, GeneratorChance
 from .checks import check_count, check_input_ids
-from .distributions import GREEDY_BELOW, distribution, finest, fit, overlap, residual
+from .distributions import GREEDY_BELOW, distribution
 from .drafters import NoDrafter, Proposal
-from .greedy import accept_greedy, speculative_rounds
-from .loop import NotFinite, Verdict
+from .greedy import speculative_rounds
+from .loop import Verdict
 from .rounds import Trace
-from .token_tree import ROOT
+from .sampling_rule import accept_finite, follow_guesses, judge_guesses
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,11 @@ class Sampling:
         Verdict(path=(0,), own=0, overlaps=(1.0,))
         """
         if self.greedy:
-            return _accept_greedy(proposal, logits, chance)
+            return accept_finite(proposal, logits, chance)
         p = self.distribution(logits)  # (k + 1, vocab)
-        if proposal.probabilities is None:
-            return _follow(proposal, p, chance)
-        return _judge(proposal, *_together(proposal, p), chance)
+        if proposal.probabilities is None or not proposal.drafted:
+            return follow_guesses(proposal, p, chance)
+        return judge_guesses(proposal, p, chance)
 
 
 def speculative_sample(
@@ -209,113 +209,6 @@ def _sample(
     )
     trace = Trace.of(check_input_ids(input_ids), rounds)
     return trace.sequence, trace.acceptance_rate
-
-
-def _accept_greedy(proposal: Proposal, logits: torch.Tensor, chance: Chance) -> Verdict:
-    """`accept_greedy`, and a complaint where a row that it looked at is not finite."""
-    verdict = accept_greedy(proposal, logits, chance)
-    judged = len(verdict.path) + (len(verdict.path) - 1 not in proposal.ends)
-    finite = logits[:judged].amax(dim=-1).isfinite().tolist()
-    if not all(finite):
-        raise NotFinite(finite.index(False))
-    return verdict
-
-
-def _follow(proposal: Proposal, p: torch.Tensor, chance: Chance) -> Verdict:
-    """Guesses that were not drawn: draw from p, and go on behind the guess that is the token drawn, if there is one.
-
-    A guess x is so accepted with p(x), and replaced from p without x: point masses under the rule.
-    """
-    k = len(proposal.tokens)
-    at = _rows_above(proposal, p.device)
-    facts = torch.cat([p[at], p[:, 0]]).tolist()  # p of every guess; whether every row is finite
-    path, overlaps, node = (), (), ROOT
-    while True:
-        if not math.isfinite(facts[k + node + 1]):
-            raise NotFinite(node + 1)
-        token, children = chance.draw(p[node + 1]), proposal.children[node]
-        if children:
-            guessed = {proposal.tokens[child]: facts[child] for child in children}
-            overlaps = (*overlaps, sum(guessed.values()))
-        child = proposal.child(node, token)
-        if child is None:
-            return Verdict(path, token, overlaps)
-        path, node = (*path, child), child
-        if node in proposal.ends:
-            return Verdict(path, None, overlaps)
-
-
-def _judge(proposal: Proposal, p: torch.Tensor, q: torch.Tensor, chance: Chance) -> Verdict:
-    """Guesses that were drawn: a coin for each, and the residual where it falls the wrong way.
-
-    Siblings are tried in turn, each against what is left of p once the ones before it were refused (Sequoia, Chen et
-    al. 2024, algorithm 2); a chain has no second sibling.
-    """
-    tokens, k = proposal.tokens, len(proposal.tokens)
-    at = _rows_above(proposal, p.device)
-    own = torch.arange(k, device=p.device)
-    # the one read from the device in a round, before a second sibling or the draw
-    facts = torch.cat([p[at], q[own, at[1]], overlap(p[at[0]], q[:k]), p[:, 0]]).tolist()
-    p_x, q_x, chances, finite = facts[:k], facts[k : 2 * k], facts[2 * k : 3 * k], facts[3 * k :]
-    path, overlaps, node = (), (), ROOT
-    while True:
-        if not math.isfinite(finite[node + 1]):
-            raise NotFinite(node + 1)
-        left, children = p[node + 1], proposal.children[node]
-        for child in children:
-            x, q_here = tokens[child], q_x[child]
-            if not (q_here > 0 and math.isfinite(chances[child])):
-                raise ValueError(
-                    f"the drafter's probabilities are wrong for token {child + 1} of its proposal: {x} has {q_here} "
-                    "there, and it must have been drawn from them"
-                )
-            p_here = p_x[child] if child == children[0] else left[x].item()
-            if child == children[0]:
-                overlaps = (*overlaps, chances[child])
-            if chance.accept(min(1.0, p_here / q_here)):
-                path, node = (*path, child), child
-                break
-            left = residual(left, q[child])
-        else:
-            if not children and len(q) > k:  # a token was refused unseen here
-                left = residual(left, q[k])
-            return Verdict(path, chance.draw(left), overlaps)
-        if node in proposal.ends:
-            return Verdict(path, None, overlaps)
-
-
-def _rows_above(proposal: Proposal, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """For every guess the row of p that judges it, and its token: indices into p."""
-    above = [0] * len(proposal.tokens)
-    for node, children in proposal.children.items():
-        for child in children:
-            above[child] = node + 1
-    rows, tokens = torch.tensor([above, list(proposal.tokens)], dtype=torch.long, device=device)
-    return rows, tokens
-
-
-def _accept_greedy(proposal: Proposal, logits: torch.Tensor, chance: Chance) -> Verdict:
-    """`accept_greedy`, and a complaint where a row that it looked at is not finite."""
-    verdict = accept_greedy(proposal, logits, chance)
-    finite = logits.amax(dim=-1).isfinite().tolist()
-    for node in (ROOT, *verdict.path):
-        if not finite[node + 1] and node not in proposal.ends:
-            raise NotFinite(node + 1)
-    return verdict
-
-
-def _together(proposal: Proposal, p: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """p, and the proposal's q over the same ids, on one device, in the wider dtype of the two."""
-    q = torch.as_tensor(proposal.probabilities)
-    unseen = 1 if proposal.parents is None else 0
-    if q.dim() != 2 or not 0 <= len(q) - len(proposal.tokens) <= unseen:
-        raise ValueError(
-            f"the drafter's probabilities must have one row of the vocabulary for each of its "
-            f"{len(proposal.tokens)} tokens, got shape {tuple(q.shape)}"
-        )
-    if q.dtype == torch.float64 == finest(p.device):
-        p = p.double()
-    return p, fit(q, p)
 
 
 def _number(value: Any, argument: str, right: str) -> float:

@@ -13,7 +13,6 @@ from typing import Any
 
 from specdec_lab.decoding.checks import check_input_ids
 from specdec_lab.decoding.distributions import finest
-from specdec_lab.decoding.session import Session
 from specdec_lab.models.protocol import as_model, model_device, torch_modules
 
 from .margins import Evaluation, evaluate, gap_between, is_near_tie, largest
@@ -27,7 +26,8 @@ class Divergence:
 
     Attributes:
         index: of the new token, from 0.
-        token, plain_token: what was emitted, and what plain decoding says; None where one of them had ended.
+        token, plain_token: what was emitted, and what plain decoding says behind the same text; None where one of
+            them had ended.
         gap: how much higher the target's logit of `plain_token` is than that of `token`, in a plain cached step;
             NaN where one of them had ended.
         noise: the noise floor: the largest difference of any logit between cached steps and blocks, over plain
@@ -91,7 +91,49 @@ def first_divergence(
     index = first_difference(new_tokens, plain_new_tokens)
     if index is None:
         return None
-    return Judge(target_model)(prompt, new_tokens, plain_new_tokens, index)
+    if index >= min(len(new_tokens), len(plain_new_tokens)):
+        return one_ends(
+            index,
+            new_tokens[index] if index < len(new_tokens) else None,
+            plain_new_tokens[index] if index < len(plain_new_tokens) else None,
+        )
+    plain = list(plain_new_tokens)
+    found = evaluate(target_model, prompt, plain, 5)
+    return judge(found, index, new_tokens[index], plain[index], found)
+
+
+def one_ends(index: int, token: int | None, plain_token: int | None) -> Divergence:
+    """A difference of length: never a tie."""
+    return Divergence(index, token, plain_token, float("nan"), float("nan"), near_tie=False)
+
+
+def judge(
+    found: Evaluation,
+    index: int,
+    token: int,
+    plain_token: int,
+    plain: Evaluation,
+    gap_float64: float = float("nan"),
+) -> Divergence:
+    """What to think of `token` in place of `plain_token`, given the logits of a text in which either stands there, and
+    those of plain decoding's own text, which tell the noise.
+
+    A token that the model does not have is a fault; no gap can be given.
+    """
+    step, noise = found.steps[index], plain.noise
+    if not 0 <= token < len(step):
+        return Divergence(index, token, plain_token, float("nan"), noise, near_tie=False)
+    gap = gap_between(step, plain_token, token)
+    return Divergence(
+        index,
+        token,
+        plain_token,
+        gap,
+        noise,
+        near_tie=is_near_tie(gap, noise, largest(step), plain.eps, plain.noisy_logit),
+        gap_block=gap_between(found.blocks[index], plain_token, token),
+        gap_float64=gap_float64,
+    )
 
 
 def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
@@ -104,53 +146,6 @@ def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
         if x != y:
             return i
     return None if len(a) == len(b) else min(len(a), len(b))
-
-
-class Judge:
-    """Tells ties from faults for one target. A prompt's text is evaluated once, a float64 copy made once."""
-
-    def __init__(self, target_model: Any, block: int = 5, float64: bool = False) -> None:
-        self._target, self._block, self._float64 = target_model, block, float64
-        self._evaluations: dict[tuple, Evaluation] = {}
-        self._copy: Any = None
-
-    def __call__(
-        self, prompt: list[int], tokens: Sequence[int], plain: Sequence[int], index: int
-    ) -> Divergence:
-        token = tokens[index] if index < len(tokens) else None
-        plain_token = plain[index] if index < len(plain) else None
-        if token is None or plain_token is None:
-            return Divergence(index, token, plain_token, float("nan"), float("nan"), near_tie=False)
-        found = self._evaluate(prompt, list(plain))
-        step, noise = found.steps[index], max(found.changes)
-        if not 0 <= token < len(step):
-            return Divergence(index, token, plain_token, float("nan"), noise, near_tie=False)
-        gap = gap_between(step, plain_token, token)
-        return Divergence(
-            index,
-            token,
-            plain_token,
-            gap,
-            noise,
-            near_tie=is_near_tie(gap, noise, largest(step), found.eps),
-            gap_block=gap_between(found.blocks[index], plain_token, token),
-            gap_float64=self._gap_in_float64([*prompt, *plain[:index]], plain_token, token),
-        )
-
-    def _evaluate(self, prompt: list[int], plain: list[int]) -> Evaluation:
-        key = (*prompt, None, *plain)
-        if key not in self._evaluations:
-            self._evaluations = {key: evaluate(self._target, prompt, plain, self._block)}
-        return self._evaluations[key]
-
-    def _gap_in_float64(self, sequence: list[int], plain_token: int, token: int) -> float:
-        if not self._float64:
-            return float("nan")
-        if self._copy is None:
-            self._copy = in_float64(self._target)
-        if self._copy is None:
-            return float("nan")
-        return gap_between(Session(self._copy).feed(sequence, rows=1)[0], plain_token, token)
 
 
 def in_float64(model: Any) -> Any | None:

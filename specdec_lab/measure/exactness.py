@@ -12,11 +12,21 @@ from typing import Any
 
 from specdec_lab.decoding.checks import check_count, check_end_tokens, check_fits, check_input_ids
 from specdec_lab.decoding.greedy import autoregressive_decode, speculative_decode
+from specdec_lab.decoding.session import Session
 from specdec_lab.models.protocol import as_model, model_dtype
 
-from .divergence import FAULT, TIE, Divergence, Judge, first_difference, first_divergence
+from .divergence import (
+    FAULT,
+    TIE,
+    Divergence,
+    first_difference,
+    first_divergence,
+    in_float64,
+    judge,
+    one_ends,
+)
 from .law import Law, law, speculative_sampler, target_law
-from .margins import Margins, measure_margins
+from .margins import Margins, choosing_rows, evaluate, gap_between, measure_margins
 
 __all__ = [
     "Certificate",
@@ -40,8 +50,8 @@ class PromptVerdict:
 
     Attributes:
         prompt: its number, from 0.
-        new_tokens: how many plain decoding produced.
-        divergences: all of them in order, up to the first fault; empty if the two outputs are equal.
+        new_tokens: how many the run produced.
+        divergences: all of them in order, up to the first fault; empty if it equals plain decoding.
     """
 
     prompt: int
@@ -143,8 +153,9 @@ def certify(
 ) -> Certificate:
     """Compare a speculative decoder with plain greedy decoding, and judge every difference. Taught in notebook 08.
 
-    Behind a tie the comparison goes on from plain decoding's text, so that one tie does not hide the rest; it
-    ends at the first fault, or where plain decoding ends.
+    Every token of the run is held against the choice of a plain cached step behind the run's own text (teacher
+    forcing), so that one tie does not hide the rest, and nothing that a decoder carries along is reset. A run without
+    a difference is plain decoding's output. It is examined up to the first fault.
 
     Args:
         target_model, draft_model, max_new_tokens, gamma, eos_token_id: as in `speculative_decode`.
@@ -173,26 +184,63 @@ def certify(
         raise ValueError("prompts must hold at least one prompt, got none")
     for i, prompt in enumerate(checked):
         check_fits(target, prompt, max_new_tokens, f"prompts[{i}]")
-    judge = Judge(target_model, gamma + 1, float64)
+    examine = _Examiner(target_model, max_new_tokens, gamma + 1, eos_token_id, float64)
     verdicts = []
     for number, prompt in enumerate(checked):
-        plain = autoregressive_decode(target_model, prompt, max_new_tokens, eos_token_id)[len(prompt) :]
-        divergences: list[Divergence] = []
-        known = 0  # so much of plain decoding's text is given to the decoder
-        while known < len(plain):
-            forced = [*prompt, *plain[:known]]
-            output, _ = decoder(
-                target_model, draft_model, forced, max_new_tokens - known, gamma, eos_token_id
-            )
-            index = first_difference(output[len(forced) :], plain[known:])
-            if index is None:
-                break
-            divergences.append(judge(prompt, [*plain[:known], *output[len(forced) :]], plain, known + index))
-            if divergences[-1].kind == FAULT:
-                break
-            known += index + 1
-        verdicts.append(PromptVerdict(number, len(plain), tuple(divergences)))
+        output, _ = decoder(target_model, draft_model, list(prompt), max_new_tokens, gamma, eos_token_id)
+        if list(output[: len(prompt)]) != prompt:
+            raise ValueError(f"decoder must return the prompt followed by the new tokens, got {output!r:.80}")
+        text = [int(token) for token in output[len(prompt) :]]
+        verdicts.append(PromptVerdict(number, len(text), tuple(examine(prompt, text))))
     dtype = model_dtype(target)
     return Certificate(
         tuple(verdicts), None if dtype is None else str(dtype).removeprefix("torch."), gamma, max_new_tokens
     )
+
+
+class _Examiner:
+    """Looks at every token of a run. The text before it is taken as it is, so that one tie does not hide the rest."""
+
+    def __init__(self, target: Any, wanted: int, block: int, eos_token_id: Any, float64: bool) -> None:
+        self._target, self._wanted, self._block = target, wanted, block
+        self._eos_token_id, self._ends = eos_token_id, check_end_tokens(eos_token_id)
+        self._float64, self._twin = float64, None
+
+    def __call__(self, prompt: list[int], text: list[int]) -> list[Divergence]:
+        """All divergences, up to the first fault."""
+        right, other_length = self._choices(prompt, text)
+        indices = [i for i, (token, choice) in enumerate(zip(text, right, strict=False)) if token != choice]
+        divergences: list[Divergence] = []
+        if indices:
+            plain = autoregressive_decode(self._target, prompt, self._wanted, self._eos_token_id)
+            reference = evaluate(self._target, prompt, plain[len(prompt) :], self._block)
+            found = evaluate(self._target, prompt, text[: len(right)], self._block)
+        for index in indices:
+            gap = self._gap_in_float64([*prompt, *text[:index]], right[index], text[index])
+            divergences.append(judge(found, index, text[index], right[index], reference, gap))
+            if divergences[-1].kind == FAULT:
+                return divergences
+        return divergences if other_length is None else [*divergences, other_length]
+
+    def _choices(self, prompt: list[int], text: list[int]) -> tuple[list[int], Divergence | None]:
+        """What a plain cached step chooses behind the run's own text, token by token, as far as the run should have
+        gone; and a divergence if it went less far or further."""
+        right: list[int] = []
+        for row in choosing_rows(self._target, prompt, [*text, 0][: self._wanted], 1):
+            place = len(right)
+            if place == len(text):
+                return right, one_ends(place, None, int(row.argmax()))
+            right.append(int(row.argmax()))
+            if text[place] in self._ends or not 0 <= text[place] < len(row):
+                break  # nothing may follow an end token, and nothing can follow an id that the target does not have
+        if len(text) > len(right):
+            return right, one_ends(len(right), text[len(right)], None)
+        return right, None
+
+    def _gap_in_float64(self, sequence: list[int], plain_token: int, token: int) -> float:
+        if self._float64 and self._twin is None:
+            self._twin = in_float64(self._target)
+        if self._twin is None:
+            return float("nan")
+        row = Session(self._twin).feed(sequence, rows=1)[0]
+        return gap_between(row, plain_token, token) if 0 <= token < len(row) else float("nan")

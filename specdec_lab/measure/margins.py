@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from specdec_lab.decoding.checks import check_count, check_input_ids
+from specdec_lab.decoding.checks import check_count, check_fits, check_input_ids
 from specdec_lab.decoding.session import Session
 from specdec_lab.models.protocol import as_model, model_dtype
 
@@ -53,6 +53,11 @@ class Margins:
         """The noise floor: the largest change anywhere in the text."""
         return max(self.changes)
 
+    @property
+    def noisy_logit(self) -> float:
+        """The largest |logit| at the place where that change is."""
+        return self.largest_logits[self.changes.index(self.noise)]
+
     def share_within(self, margin: float) -> float:
         """Share of places whose gap is at most `margin`.
 
@@ -64,15 +69,25 @@ class Margins:
     def near_ties(self) -> list[int]:
         """The places that rounding may decide (`is_near_tie`)."""
         pairs = zip(self.gaps, self.largest_logits, strict=True)
-        return [i for i, (gap, top) in enumerate(pairs) if is_near_tie(gap, self.noise, top, self.eps)]
+        noise, where = self.noise, self.noisy_logit
+        return [i for i, (gap, top) in enumerate(pairs) if is_near_tie(gap, noise, top, self.eps, where)]
 
 
-def is_near_tie(gap: float, noise: float, largest_logit: float, eps: float | None) -> bool:
+def is_near_tie(
+    gap: float, noise: float, largest_logit: float, eps: float | None, noisy_logit: float | None = None
+) -> bool:
     """Whether rounding explains that the lower of two logits won. NaN is no tie.
 
     Each of the two may have moved by `noise`, so a gap of twice that may close; if the noise is one that rounding
-    can make (`is_rounding`), for a model whose blocks are wrong must not excuse itself. And nothing below 1e-4 ×
-    max(1, largest |logit|) is ever told apart for sure.
+    can make (`is_rounding`) where it was met, for a model whose blocks are wrong must not excuse itself. And nothing
+    below 1e-4 × max(1, largest |logit|) is ever told apart for sure.
+
+    Args:
+        gap: between the two logits.
+        noise: the noise floor.
+        largest_logit: the largest |logit| where the gap is.
+        eps: the relative rounding of one number, None where it is unknown.
+        noisy_logit: the largest |logit| where the noise was met; `largest_logit` unless given.
 
     >>> bfloat16, float32 = 2**-7, 2**-23
     >>> [is_near_tie(gap, noise=0.12, largest_logit=10.0, eps=bfloat16) for gap in (0.2, 0.5)]
@@ -80,7 +95,8 @@ def is_near_tie(gap: float, noise: float, largest_logit: float, eps: float | Non
     >>> is_near_tie(0.2, noise=0.12, largest_logit=10.0, eps=float32)
     False
     """
-    believed = noise if is_rounding(noise, largest_logit, eps) else 0.0
+    there = largest_logit if noisy_logit is None else noisy_logit
+    believed = noise if is_rounding(noise, there, eps) else 0.0
     return abs(gap) <= max(2 * believed, FLOAT32_TIE * max(1.0, largest_logit))
 
 
@@ -108,7 +124,11 @@ def measure_margins(target_model: Any, input_ids: Any, new_tokens: Sequence[int]
     """
     prompt = check_input_ids(input_ids)
     tokens = check_input_ids(new_tokens, "new_tokens")
-    found = evaluate(target_model, prompt, tokens, check_count(block, "block"))
+    block = check_count(block, "block")
+    target = as_model(target_model, "target_model")
+    check_fits(target, prompt, len(tokens))
+    check_fits(target, tokens, 0, "new_tokens")
+    found = evaluate(target, prompt, tokens, block)
     others = [_best_other(row, token) for row, token in zip(found.steps, tokens, strict=True)]
     places = list(enumerate(zip(tokens, others, strict=True)))
     return Margins(
@@ -131,6 +151,16 @@ class Evaluation:
     blocks: list[torch.Tensor]
     changes: tuple[float, ...]
     eps: float | None
+
+    @property
+    def noise(self) -> float:
+        """The largest change anywhere in the text."""
+        return max(self.changes)
+
+    @property
+    def noisy_logit(self) -> float:
+        """The largest |logit| at the place where that change is."""
+        return largest(self.steps[self.changes.index(self.noise)])
 
 
 def evaluate(target_model: Any, prompt: list[int], tokens: list[int], block: int) -> Evaluation:
@@ -164,7 +194,8 @@ def gap_between(row: torch.Tensor, token: int, other: int) -> float:
 
 def largest(row: torch.Tensor) -> float:
     """The largest |logit| among those that are finite."""
-    return row[row.isfinite()].abs().max().item()
+    finite = row[row.isfinite()]
+    return finite.abs().max().item() if len(finite) else float("nan")
 
 
 def _change(a: torch.Tensor, b: torch.Tensor) -> float:
@@ -176,4 +207,5 @@ def _change(a: torch.Tensor, b: torch.Tensor) -> float:
 def _best_other(row: torch.Tensor, token: int) -> int:
     others = row.clone()
     others[token] = -torch.inf
-    return int(others.argmax())
+    best = int(others.argmax())
+    return best if best != token else (token + 1) % len(row)  # all others are impossible: any will do

@@ -6,12 +6,17 @@ assumes: how likely a rank is accepted depends on its depth, not on the ranks ab
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from specdec_lab.decoding.checks import check_count
 from specdec_lab.decoding.rounds import Round
 from specdec_lab.decoding.token_tree import ROOT, TreeShape
+
+REFERENCE = Path(__file__).resolve().parents[1] / "assets" / "reference" / "trees.json"
 
 
 @dataclass(frozen=True)
@@ -183,3 +188,18 @@ def best_budget(
             options.append((expected_tokens(shape, acceptance) / cost, -len(shape), shape))
     best = max(options, key=lambda option: option[:2])
     return best[2], best[0]
+
+
+def load_tree_reference(path: str | Path = REFERENCE) -> dict[str, Any]:
+    """The comparison of methods that ships with the package, made by `benchmarks/tree_speed.py`. Taught in notebook 09.
+
+    Returns:
+        "card": date, command, settings, machine and versions; "verify_cost": n → v(n); "acceptance": method → chances by
+        depth and rank; "prediction": tokens per round predicted and measured; "rows": one for each method and budget,
+        with tokens_per_round, speedup, speedup_low, speedup_high, nodes, depth, extra_parameters.
+
+    Example:
+        >>> reference = load_tree_reference()  # doctest: +SKIP
+        >>> [row["method"] for row in reference["rows"]]  # doctest: +SKIP
+    """
+    return json.loads(Path(path).read_text(encoding="utf-8"))

@@ -156,9 +156,10 @@ def select_rows(cache: SlabCache, first: int, rows: list[int]) -> SlabCache:
     length = cache.get_seq_length()
     if not 0 <= first <= length or any(not first <= row < length for row in rows):
         raise ValueError(f"rows must lie between first={first} and the cache's length {length}, got {rows}")
-    for layer in cache.layers:
-        if layer.is_initialized:
-            layer.select(first, torch.tensor(rows, dtype=torch.long, device=layer.device))
+    with torch.inference_mode():  # the slabs are written in place, and were made in that mode
+        for layer in cache.layers:
+            if layer.is_initialized:
+                layer.select(first, torch.tensor(rows, dtype=torch.long, device=layer.device))
     return cache
 
 

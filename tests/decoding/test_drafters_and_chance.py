@@ -21,6 +21,7 @@ from helpers import (
 )
 
 from specdec_lab import ModelDrafter, Proposal, Trace, speculative_rounds
+from specdec_lab.decoding import chance as chance_module
 from specdec_lab.decoding.chance import NO_CHANCE, GeneratorChance
 from specdec_lab.decoding.drafters import NoDrafter
 
@@ -289,6 +290,87 @@ def test_drawing_and_tossing_do_not_share_a_number():
     for drawn in (0, 1):
         accepted = [coin for index, coin in pairs if index == drawn]
         assert abs(sum(accepted) / len(accepted) - 0.5) < 0.05
+
+
+def with_numbers(monkeypatch, *numbers):
+    """A chance whose uniform numbers are these, one after another."""
+    supply = iter(numbers)
+    monkeypatch.setattr(GeneratorChance, "_uniform", lambda self: next(supply))
+    return seeded(0)
+
+
+LARGEST = 1 - 2.0**-53
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_extreme_uniform_numbers_draw_nothing_impossible(monkeypatch, dtype):
+    """Zeros at either end and in the middle; 0 and the largest number below 1."""
+    for row, first, last in (
+        ([0.0, 0.0, 0.25, 0.0, 0.75, 0.0], 2, 4),
+        ([1.0, 0.0, 0.0], 0, 0),
+        ([0.0, 0.0, 1.0], 2, 2),
+        ([0.0, 0.1, 0.2, 0.3, 0.4, 0.0], 1, 4),
+        ([0.0, *[0.01] * 100, 0.0], 1, 100),
+    ):
+        chance = with_numbers(monkeypatch, 0.0, LARGEST, 2.0**-53)
+        probabilities = torch.tensor(row, dtype=dtype)
+        assert [chance.draw(probabilities) for _ in range(3)] == [first, last, first]
+
+
+def test_a_number_that_is_rounded_up_to_the_whole_sum(monkeypatch):
+    """Sums in float32, as on MPS, and a number of 53 bits: their product may be the sum itself."""
+    monkeypatch.setattr(chance_module, "finest", lambda device: torch.float32)
+    chance = with_numbers(monkeypatch, LARGEST, LARGEST, 0.0)
+    row = torch.tensor([0.0, 0.3, 0.0, 0.7, 0.0, 0.0])
+    assert [chance.draw(row) for _ in range(3)] == [3, 3, 1]
+
+
+def test_each_id_has_its_own_stretch_of_numbers(monkeypatch):
+    row = torch.tensor([0.25, 0.0, 0.5, 0.25])
+    numbers = [0.0, 0.2499, 0.25, 0.5, 0.7499, 0.75, LARGEST]
+    chance = with_numbers(monkeypatch, *numbers)
+    assert [chance.draw(row) for _ in numbers] == [0, 0, 2, 2, 2, 3, 3]
+    chance = with_numbers(monkeypatch, 0.2, 0.3, 0.8)
+    assert [chance.draw(row * 2) for _ in range(3)] == [0, 2, 3], (
+        "what does not sum to 1 is drawn in proportion"
+    )
+
+
+def test_running_sums_are_float64(monkeypatch):
+    """In float32 the sum of 0.9999999 and rare tokens stands still, and those behind it never come."""
+    rare = torch.full((1000,), 2e-9)
+    row = torch.cat([torch.tensor([1.0]), rare])
+    chance = with_numbers(monkeypatch, *(1 - k * 1e-8 for k in range(1, 180)))
+    drawn = {chance.draw(row) for _ in range(179)}
+    assert len(drawn) > 150 and min(drawn) > 50
+
+
+@pytest.mark.parametrize("probability", [0.0, 2.0**-60, 0.5, LARGEST, 1.0])
+def test_extreme_tosses(monkeypatch, probability):
+    chance = with_numbers(monkeypatch, 0.0, LARGEST)
+    assert chance.accept(probability) is (probability > 0)
+    assert chance.accept(probability) is (probability == 1.0)
+
+
+def test_one_number_for_each_draw_and_each_toss():
+    generator, twin = torch.Generator().manual_seed(3), torch.Generator().manual_seed(3)
+    chance = GeneratorChance(generator)
+    numbers = torch.rand(3, generator=twin, dtype=torch.float64).tolist()
+    assert chance.accept(numbers[0] * 1.0001) and not chance.accept(numbers[1])
+    row = torch.full((1000,), 1e-3)
+    assert chance.draw(row) == int(numbers[2] * 1000)
+    assert torch.equal(generator.get_state(), twin.get_state())
+
+
+def test_probabilities_are_left_as_they_were():
+    row = torch.tensor([0.1, 0.6, 0.3])
+    chance = seeded(1)
+    for _ in range(5):
+        chance.draw(row)
+    assert row.tolist() == torch.tensor([0.1, 0.6, 0.3]).tolist()
+    with torch.inference_mode():
+        inside = torch.tensor([0.0, 1.0])
+    assert chance.draw(inside) == 1
 
 
 def test_counting_models_need_no_context():

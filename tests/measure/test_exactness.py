@@ -79,6 +79,48 @@ def test_half_precision_differences_are_explained_by_their_own_noise(tiny_llama)
     assert found.index == 5 and found.noise < 1 and found.gap > 0
 
 
+def test_the_gap_is_seen_from_a_step_and_from_a_block():
+    """A step favours plain decoding's token by 0.8, a block the other one by 0.1."""
+
+    class Noisy(ScriptedModel):
+        def forward(self, input_ids, use_cache=True, past_key_values=None):
+            out = super().forward(input_ids, use_cache, past_key_values)
+            if input_ids.shape[1] > 1:
+                out.logits = out.logits + torch.tensor([0.0, 0.9, 0.0])
+            return out
+
+    model = Noisy(lambda prefix: [4.8, 4.0, 0.0], 3)
+    found = first_divergence(model, [0], [0, 0, 1], [0, 0, 0])
+    assert (found.gap, found.gap_block) == (pytest.approx(0.8, abs=1e-6), pytest.approx(-0.1, abs=1e-6))
+    assert found.kind == "tie" and "rounding explains it" in str(found)
+    assert math.isnan(found.gap_float64), "not asked for"
+
+
+def test_only_the_target_s_own_text_is_evaluated():
+    """Of the text under judgement nothing is fed but the prompt and what plain decoding says too."""
+    model = ScriptedModel(RULE, WIDTH)
+    ours = [*plain()[:4], (plain()[4] + 1) % WIDTH, 9, 9, 9, 9, 9]
+    first_divergence(model, PROMPT, ours, plain())
+    text = [*PROMPT, *plain()]
+    for call in model.calls:
+        if call.kind == "forward":
+            assert list(call.tokens) == text[call.before : call.after]
+
+
+def test_a_token_that_the_target_lacks_is_a_fault():
+    for wrong in (WIDTH, -1):
+        found = first_divergence(ScriptedModel(RULE, WIDTH), PROMPT, [wrong], plain())
+        assert found.kind == "fault" and math.isnan(found.gap) and not found.near_tie
+
+
+@pytest.mark.parametrize("ids", [[], [-1], [[1]], "text"])
+def test_a_bad_prompt_is_refused(ids):
+    model = ScriptedModel(RULE, WIDTH)
+    with pytest.raises((ValueError, TypeError), match="input_ids"):
+        first_divergence(model, ids, [1], [2])
+    assert model.passes == 0
+
+
 @pytest.mark.parametrize(
     ("a", "b", "index"),
     [

@@ -18,32 +18,43 @@ class Mutant(NamedTuple):
 
 
 LOOP, GREEDY, DRAFTERS = "decoding/loop.py", "decoding/greedy.py", "decoding/drafters.py"
+SAMPLING, RULE = "decoding/sampling.py", "decoding/sampling_rule.py"
+DISTRIBUTIONS, CHANCE = "decoding/distributions.py", "decoding/chance.py"
 GENERATION, ADAPTIVE = "measure/generation.py", "measure/adaptive.py"
 ROUNDS, THEORY, CACHE = "decoding/rounds.py", "measure/theory.py", "models/cache.py"
-AGREES = "proposal.tokens[agreed] == choices[agreed]"
-TAKES = "return range(agreed), choices[agreed]"
-TARGET_BACK, DRAFT_BACK = "target.roll_back(len(sequence) - 1)", "self._session.roll_back(len(sequence) - 1)"
+AGREES, TAKES = "proposal.child(node, choices[node + 1])", "return Verdict(path, choices[node + 1])"
+COIN, REPLACEMENT = "chance.accept(min(1.0, p_here / q_x[child]))", "left = residual(left, q[child])"
+OWN_P, OWN_BONUS = "p = self.distribution(logits)", "return Verdict(path, chance.draw(left), overlaps)"
+TARGET_BACK = "target.keep(confirmed, [confirmed + i for i in path][: len(emitted) - 1])"
+DRAFT_BACK = "self._session.roll_back(len(sequence) - 1)"
 
 MUTANTS = [
-    Mutant("accept rule: everything is accepted", GREEDY, AGREES, "True"),
-    Mutant("accept rule: a draft is judged by the row behind its own", GREEDY, AGREES, AGREES[:-1] + " + 1]"),
+    Mutant(
+        "accept rule: everything is accepted", GREEDY, AGREES, "next(iter(proposal.children[node]), None)"
+    ),
+    Mutant(
+        "accept rule: a draft is judged by the row behind its own",
+        GREEDY,
+        AGREES,
+        "proposal.child(node, choices[min(node + 2, len(choices) - 1)])",
+    ),
     Mutant(
         "accept rule: the first rejected draft is kept",
         GREEDY,
         TAKES,
-        TAKES.replace("range(agreed)", "range(min(agreed + 1, len(proposal.tokens)))"),
+        "return Verdict((*path, *proposal.children[node][:1]), choices[node + 1])",
     ),
     Mutant(
         "accept rule: the last accepted draft is dropped",
         GREEDY,
         TAKES,
-        TAKES.replace("range(agreed)", "range(max(agreed - 1, 0))"),
+        "return Verdict(path[:-1], choices[node + 1])",
     ),
     Mutant(
         "accept rule: own token from the row before",
         GREEDY,
         TAKES,
-        "return range(agreed), choices[max(agreed - 1, 0)]",
+        "return Verdict(path, choices[max(node, 0)])",
     ),
     Mutant(
         "bonus lost",
@@ -54,11 +65,16 @@ MUTANTS = [
     Mutant(
         "bonus called a correction",
         LOOP,
-        "BONUS if len(path) == len(proposal.tokens) else CORRECTION",
+        "BONUS if full else CORRECTION",
         "CORRECTION",
     ),
     Mutant("target not rolled back", LOOP, TARGET_BACK, "target._training = None"),
-    Mutant("target rolled back one too far", LOOP, TARGET_BACK, TARGET_BACK.replace("- 1", "- 2")),
+    Mutant(
+        "target rolled back one too far",
+        LOOP,
+        TARGET_BACK,
+        TARGET_BACK.replace("len(emitted) - 1", "max(len(emitted) - 2, 0)"),
+    ),
     Mutant("draft not rolled back", DRAFTERS, DRAFT_BACK, "pass"),
     Mutant("draft rolled back one too far", DRAFTERS, DRAFT_BACK, DRAFT_BACK.replace("- 1", "- 2")),
     Mutant(
@@ -106,6 +122,101 @@ MUTANTS = [
         ADAPTIVE,
         "[False] * item.rejected",
         "[False] * (len(item.drafted) - len(item.accepted))",
+    ),
+    # ------------------------------------------------------------ sampling
+    Mutant(
+        "sampling: p and q swapped in the coin",
+        RULE,
+        COIN,
+        "chance.accept(min(1.0, q_x[child] / max(p_here, 1e-9)))",
+    ),
+    Mutant("sampling: every guess is accepted", RULE, COIN, "chance.accept(1.0)"),
+    Mutant("sampling: the replacement is drawn from p", RULE, REPLACEMENT, "pass"),
+    Mutant(
+        "sampling: the replacement is drawn one row too far",
+        RULE,
+        REPLACEMENT,
+        "left = residual(p[min(node + 2, len(p) - 1)], q[child])",
+    ),
+    Mutant("sampling: the residual is not clipped", DISTRIBUTIONS, "(p - q).clamp_(min=0)", "(p - q)"),
+    Mutant(
+        "sampling: the residual goes through a softmax",
+        DISTRIBUTIONS,
+        "positive / total, p)",
+        "positive.softmax(dim=-1), p)",
+    ),
+    Mutant(
+        "sampling: the bonus is drawn from q",
+        RULE,
+        OWN_BONUS,
+        OWN_BONUS.replace("left", "left if children or node < 0 else q[node]"),
+    ),
+    Mutant(
+        "sampling: the bonus is drawn one row too early",
+        RULE,
+        OWN_BONUS,
+        OWN_BONUS.replace("left", "left if children or node < 0 else p[node]"),
+    ),
+    Mutant(
+        "sampling: the q of the coin is not the one that was drawn from",
+        DRAFTERS,
+        "rows.append(q)",
+        "rows.append(type(self._sampling)().distribution(row))",
+    ),
+    Mutant(
+        "sampling: a draft without chance is always accepted",
+        RULE,
+        "child = proposal.child(node, token)",
+        "child = next(iter(children), None)",
+    ),
+    Mutant(
+        "sampling: a draw that the target cannot read is forgotten",
+        LOOP,
+        "return replace(cut, probabilities=proposal.probabilities[: place + 1], refused=proposal.tokens[place])",
+        "return cut",
+    ),
+    Mutant(
+        "sampling: top-p drops the token that crosses",
+        DISTRIBUTIONS,
+        "count = 1 + (reached[..., :-1] < top_p).sum(dim=-1, keepdim=True)",
+        "count = (reached < top_p).sum(dim=-1, keepdim=True).clamp(min=1)",
+    ),
+    Mutant(
+        "sampling: the temperature acts on the draft only",
+        SAMPLING,
+        OWN_P,
+        "p = distribution(logits, 1.0, self.top_k, self.top_p)",
+    ),
+    Mutant(
+        "sampling: filters act on the draft only",
+        SAMPLING,
+        OWN_P,
+        "p = distribution(logits, self.temperature)",
+    ),
+    Mutant("sampling: temperature 0 divides", DISTRIBUTIONS, "if temperature < GREEDY_BELOW:", "if False:"),
+    Mutant(
+        "sampling: one uniform number for a coin and what follows it",
+        CHANCE,
+        "return self._uniform() < probability",
+        "u = self._uniform()\n        self._uniform = lambda: (self.__dict__.pop('_uniform'), u)[1]\n        return u < probability",
+    ),
+    Mutant(
+        "sampling: the generator is ignored",
+        CHANCE,
+        "torch.rand((), generator=self.generator, ",
+        "torch.rand((), ",
+    ),
+    Mutant(
+        "sampling: expected acceptance counts what was never judged",
+        RULE,
+        "(*overlaps, overlaps_x[child])",
+        "tuple(overlaps_x)",
+    ),
+    Mutant(
+        "sampling: the expected acceptance is Σ p·q",
+        DISTRIBUTIONS,
+        "torch.minimum(p, fit(q, p))",
+        "(p * fit(q, p))",
     ),
 ]
 

@@ -20,6 +20,7 @@ from reading import ROOT
 
 FIRST = (
     "03",
+    "07",
     "04",
     "06",
     "05",

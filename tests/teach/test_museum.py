@@ -19,8 +19,9 @@ from specdec_lab import Trace, load_pair, speculative_decode, speculative_rounds
 from specdec_lab.models.scripted import ScriptedModel
 from specdec_lab.teach import audit, checks, museum, plain_loop
 from specdec_lab.teach.checks import BEYOND_THE_STATEMENT, CHECKS, run_checks
-from specdec_lab.teach.museum import EXHIBITS
+from specdec_lab.teach.museum import EXHIBITS, get_exhibit
 from specdec_lab.teach.plain_loop import PlainLoop, Reader
+from specdec_lab.teach.sampling_checks import run_sampling_checks
 
 WRONG = {name: item for name, item in EXHIBITS.items() if name != "correct"}
 
@@ -349,9 +350,17 @@ def test_the_table_shows_every_exhibit_and_check(findings):
 
 
 def test_the_command_line(findings, monkeypatch, capsys):
-    monkeypatch.setattr(museum, "survey", lambda names=EXHIBITS: {name: findings[name] for name in names})
+    draws = run_sampling_checks(get_exhibit("resample_from_p").sample)
+    monkeypatch.setattr(museum, "SAMPLERS", {"resample_from_p": get_exhibit("resample_from_p")})
+    monkeypatch.setattr(
+        museum, "survey", lambda names=EXHIBITS: {name: findings.get(name, draws) for name in names}
+    )
     assert museum.main([]) == 0
-    assert capsys.readouterr().out == museum.table(findings) + "\n"
+    shown = capsys.readouterr().out
+    assert museum.table(findings) + "\n" in shown
+    assert museum.table({"correct_sampler": draws, "resample_from_p": draws}) + "\n" in shown
+    for sampling in museum.BOTH_SETTINGS:
+        assert museum.bias_table(museum.biases(sampling=sampling), sampling) + "\n" in shown
     assert museum.main(["draft_cache_reset"]) == 0
     shown = capsys.readouterr().out
     assert "+    self.draft.cut(0)" in shown and "F27; reported in paiml/aprender PR 2014" in shown
