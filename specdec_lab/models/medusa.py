@@ -16,15 +16,17 @@ ASSETS = Path(__file__).resolve().parents[1] / "assets"
 
 
 class MedusaHead(nn.Module):
-    """A residual block, then a projection on the vocabulary: (..., hidden) → (..., vocab)."""
+    """Residual blocks, then a projection on the vocabulary: (..., hidden) → (..., vocab)."""
 
-    def __init__(self, hidden_size: int, vocab_size: int) -> None:
+    def __init__(self, hidden_size: int, vocab_size: int, layers: int = 1) -> None:
         super().__init__()
-        self.linear = nn.Linear(hidden_size, hidden_size)
+        self.blocks = nn.ModuleList(nn.Linear(hidden_size, hidden_size) for _ in range(layers))
         self.projection = nn.Linear(hidden_size, vocab_size, bias=False)
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        return self.projection(hidden + nn.functional.silu(self.linear(hidden)))
+        for block in self.blocks:
+            hidden = hidden + nn.functional.silu(block(hidden))
+        return self.projection(hidden)
 
 
 class MedusaHeads(nn.Module):
@@ -33,6 +35,7 @@ class MedusaHeads(nn.Module):
     Args:
         hidden_size, vocab_size: of the target.
         heads: how many tokens further ahead.
+        layers: residual blocks in each; the paper has one.
 
     Source: Medusa-1, Cai et al. 2024 (arXiv 2401.10774), section 2.1: the target stays frozen.
 
@@ -42,10 +45,10 @@ class MedusaHeads(nn.Module):
         torch.Size([3, 5, 20])
     """
 
-    def __init__(self, hidden_size: int, vocab_size: int, heads: int) -> None:
+    def __init__(self, hidden_size: int, vocab_size: int, heads: int, layers: int = 1) -> None:
         super().__init__()
-        self.hidden_size, self.vocab_size = hidden_size, vocab_size
-        self.heads = nn.ModuleList(MedusaHead(hidden_size, vocab_size) for _ in range(heads))
+        self.hidden_size, self.vocab_size, self.layers = hidden_size, vocab_size, layers
+        self.heads = nn.ModuleList(MedusaHead(hidden_size, vocab_size, layers) for _ in range(heads))
 
     def __len__(self) -> int:
         return len(self.heads)
@@ -67,7 +70,9 @@ class MedusaHeads(nn.Module):
             },
             folder / "model.safetensors",
         )
-        sizes = {"hidden_size": self.hidden_size, "vocab_size": self.vocab_size, "heads": len(self)}
+        sizes = {
+            "hidden_size": self.hidden_size, "vocab_size": self.vocab_size, "heads": len(self), "layers": self.layers
+        }  # fmt: skip
         (folder / "config.json").write_text(json.dumps(sizes, indent=1) + "\n", encoding="utf-8")
 
 

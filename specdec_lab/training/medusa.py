@@ -39,6 +39,7 @@ class MedusaRecipe:
 
     seed: int = 20261130
     heads: int = 4
+    layers: int = 3
     windows: int = 12_000
     held_out_windows: int = 500
     decay: float = 0.8  # head k counts decay^(k - 1) in the loss
@@ -88,11 +89,12 @@ def train(
     """Heads, and the curve: one entry for each evaluation."""
     torch.manual_seed(recipe.seed)
     config = target.config
-    heads = MedusaHeads(config.hidden_size, config.vocab_size, recipe.heads)
+    heads = MedusaHeads(config.hidden_size, config.vocab_size, recipe.heads, recipe.layers)
     with torch.no_grad():  # begin as the target's own head, one place too early
         for head in heads.heads:
-            head.linear.weight.zero_()
-            head.linear.bias.zero_()
+            for block in head.blocks:
+                block.weight.zero_()
+                block.bias.zero_()
             head.projection.weight.copy_(target.get_output_embeddings().weight)
     hidden, (positions, ahead) = hidden_states(target, text), targets(text, recipe.heads)
     check, (check_positions, check_ahead) = hidden_states(target, held_out), targets(held_out, recipe.heads)
@@ -158,7 +160,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     heads, curve = train(recipe, pair.target, text, check)
     heads.save(options.out)
-    rounded = MedusaHeads(heads.hidden_size, heads.vocab_size, len(heads))
+    rounded = MedusaHeads(heads.hidden_size, heads.vocab_size, len(heads), heads.layers)
     rounded.load_state_dict({name: w.to(torch.bfloat16).float() for name, w in heads.state_dict().items()})
     figures = {
         "held_out_accuracy": accuracy(
