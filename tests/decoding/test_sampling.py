@@ -13,8 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from helpers import VOCABULARY, assert_rounds_hold, random_model, with_noise
-from torch.utils._python_dispatch import TorchDispatchMode
+from helpers import VOCABULARY, Dtypes, assert_rounds_hold, random_model, with_noise
 
 from specdec_lab import (
     DialDrafter,
@@ -701,21 +700,6 @@ def test_f32_half_precision_of_a_real_pair():
     )
     assert len(tokens) == 32 and rate > 0.5
     assert draft.dtype == torch.bfloat16 and target.dtype == torch.float32
-
-
-class Dtypes(TorchDispatchMode):
-    """Notes the dtype of every tensor that any operation returns."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen = set()
-
-    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-        result = operation(*args, **(kwargs or {}))
-        for part in result if isinstance(result, (tuple, list)) else (result,):
-            if isinstance(part, torch.Tensor):
-                self.seen.add(part.dtype)
-        return result
 
 
 def test_f32_no_float64_where_the_device_has_none(monkeypatch):
