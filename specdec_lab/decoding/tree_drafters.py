@@ -149,9 +149,7 @@ class ModelTreeDrafter(_TreeDrafter):
             best = row.topk(min(count, len(row))).indices.tolist()
             return [(token, None) for token in best]
         q, drawn = self._sampling.distribution(row), []
-        if not torch.isfinite(q[0]):
-            return []
-        while len(drawn) < count and q.sum() > 0:
+        while len(drawn) < count and q.sum() > 0:  # nothing is left of q, or the row is not finite
             token = chance.draw(q)
             drawn.append((token, q))
             q = q.clone()

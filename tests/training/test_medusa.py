@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from specdec_lab.models.medusa import MedusaHeads, load_medusa
+from specdec_lab.training import medusa
 from specdec_lab.training.fit import build
 from specdec_lab.training.medusa import MedusaRecipe, accuracy, hidden_states, targets, train
 from specdec_lab.training.recipe import Recipe, Schedule, Shape
@@ -68,6 +69,24 @@ def test_training_stops_when_nothing_gets_better():
     still = replace(SMALL, schedule=replace(SMALL.schedule, peak_lr=0.0), evaluate_every=5, patience=2)
     _, curve = train(still, target, text, text, log=lambda *_, **__: None)
     assert [entry["step"] for entry in curve] == [5, 10, 15]
+
+
+def test_the_best_heads_are_kept_not_the_last(monkeypatch):
+    """Held-out figures that fall from the first look on: what was looked at first is what comes back."""
+    seen = []
+
+    def falling(heads, *_):
+        seen.append({name: weight.clone() for name, weight in heads.state_dict().items()})
+        return [{"top1": 1.0 - 0.1 * len(seen)}]
+
+    monkeypatch.setattr(medusa, "accuracy", falling)
+    target = target_model()
+    text = text_of(torch.arange(24).expand(16, 24) % 40, first=8)
+    heads, curve = train(SMALL, target, text, text, log=lambda *_, **__: None)
+    assert len(curve) == len(seen) == 3
+    for name, weight in heads.state_dict().items():
+        assert torch.equal(weight, seen[0][name])
+    assert any(not torch.equal(seen[0][name], seen[-1][name]) for name in seen[0])
 
 
 def test_a_folder_gives_the_heads_back(tmp_path):
