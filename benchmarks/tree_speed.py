@@ -4,7 +4,7 @@ The budget is what the target's pass carries beyond the pending token: drafted t
 Shapes are the best ones for the acceptance measured on other prompts. All methods take turns, prompt by prompt. Run it
 with nothing else running:
 
-    python benchmarks/tree_speed.py [--save FILE]
+    python benchmarks/tree_speed.py --heads FOLDER [--save FILE]
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--pair", default="tiny")
-    parser.add_argument("--heads", default="tiny", help="Medusa heads by name or folder")
+    parser.add_argument("--heads", required=True, help="folder of Medusa heads (specdec_lab.training.medusa)")
     parser.add_argument("--budgets", type=int, nargs="*", default=[4, 8, 16, 32])
     parser.add_argument("--depth", type=int, default=4, help="most levels, which is draft passes")
     parser.add_argument("--prompts", type=int, default=8, help="timed; as many others calibrate")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from specdec_lab.decoding.rounds import BONUS, CORRECTION, END, PLAIN
@@ -271,3 +272,21 @@ def assert_rounds_hold(
     assert wanted == 0 or (wanted > 0 and new[-1] in ends)
     assert not set(new[:-1]) & set(ends)
     return new
+
+
+# ---------------------------------------------------------------- looking on
+
+
+class Dtypes(TorchDispatchMode):
+    """Notes the dtype of every tensor that any operation returns."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        result = operation(*args, **(kwargs or {}))
+        for part in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(part, torch.Tensor):
+                self.seen.add(part.dtype)
+        return result

@@ -148,16 +148,6 @@ def fit(q: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
     return q if missing == 0 else torch.nn.functional.pad(q, (0, missing))
 
 
-def point_masses(tokens: Any, p: torch.Tensor) -> torch.Tensor:
-    """The distributions of guesses that were not drawn: 1 at each token, (tokens, vocab), like p.
-
-    >>> point_masses([2, 0], torch.zeros(1, 3)).tolist()
-    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
-    """
-    at = torch.as_tensor(tokens, device=p.device).unsqueeze(-1)
-    return p.new_zeros(len(at), p.shape[-1]).scatter_(-1, at, 1.0)
-
-
 def _keep_largest(
     probabilities: torch.Tensor, smallest: torch.Tensor, count: int | torch.Tensor
 ) -> torch.Tensor:

@@ -49,11 +49,29 @@ class Proposal:
         """Everything that was drafted, a token refused unseen included."""
         return self.tokens if self.refused is None else (*self.tokens, self.refused)
 
+    @property
+    def above(self) -> tuple[int, ...]:
+        """For everything drafted the index of the token before it: `parents`, spelled out for a chain too."""
+        return tuple(range(-1, len(self.drafted) - 1)) if self.parents is None else self.parents
+
     @cached_property
-    def children(self) -> dict[int, tuple[int, ...]]:
-        """Node → its children in the order in which they are tried; -1 is the confirmed sequence."""
-        parents = range(-1, len(self.tokens) - 1) if self.parents is None else self.parents
-        return TreeShape(tuple(parents)).children
+    def _shape(self) -> TreeShape:
+        return TreeShape(self.above)
+
+    def children(self, node: int) -> tuple[int, ...]:
+        """The guesses behind a node in the order in which they are tried; -1 is the confirmed sequence. A token
+        refused unseen is nobody's child.
+
+        >>> (
+        ...     Proposal((5, 7)).children(-1),
+        ...     Proposal((5, 7)).children(1),
+        ...     Proposal((5, 7), (-1, -1)).children(-1),
+        ... )
+        ((0,), (), (0, 1))
+        """
+        if self.parents is None:
+            return (node + 1,) if node + 1 < len(self.tokens) else ()
+        return self._shape.children[node]
 
     def child(self, node: int, token: int) -> int | None:
         """The first child of `node` that is this token, or None.
@@ -61,11 +79,11 @@ class Proposal:
         >>> Proposal((5, 7)).child(-1, 5), Proposal((5, 7)).child(0, 5)
         (0, None)
         """
-        return next((i for i in self.children[node] if self.tokens[i] == token), None)
+        return next((i for i in self.children(node) if self.tokens[i] == token), None)
 
     def depth(self, node: int) -> int:
         """How many tokens lie on the path down to a node; 0 for -1."""
-        return TreeShape(self.parents).depths[node] if self.parents and node >= 0 else node + 1
+        return node + 1 if self.parents is None or node < 0 else self._shape.depths[node]
 
     def cut(self, count: int) -> Proposal:
         """The first `count` tokens of a chain."""

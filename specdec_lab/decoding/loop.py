@@ -107,7 +107,7 @@ def run_rounds(
             outcome = END
         else:
             last = path[-1] if path else ROOT
-            full = not proposal.children[last] and proposal.refused is None
+            full = not proposal.children(last) and proposal.refused is None
             outcome = PLAIN if not proposal.drafted else BONUS if full else CORRECTION
             emitted.append(own)
         sequence += emitted
@@ -124,7 +124,7 @@ def run_rounds(
         rounds.append(
             Round(
                 drafted=proposal.drafted,
-                parents=proposal.parents or tuple(range(-1, len(proposal.drafted) - 1)),
+                parents=proposal.above,
                 accepted=tuple(path),
                 emitted=tuple(emitted),
                 outcome=outcome,

@@ -40,7 +40,8 @@ class Round:
     """One round. Taught in notebook 03.
 
     Attributes:
-        drafted: the tokens that the target verified.
+        drafted: the tokens that the target verified; last among them, in a sampled round, may be one that was drawn
+            and refused unseen, because the target does not have it.
         parents: for each drafted token the index of the one before it, -1 for the confirmed sequence.
             A chain is (-1, 0, 1, …).
         accepted: indices into `drafted` of the accepted path, in order.

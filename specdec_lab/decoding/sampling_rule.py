@@ -31,7 +31,7 @@ def follow_guesses(proposal: Proposal, p: torch.Tensor, chance: Chance) -> Verdi
     while True:
         if not math.isfinite(facts[k + node + 1]):
             raise NotFinite(node + 1)
-        token, children = chance.draw(p[node + 1]), proposal.children[node]
+        token, children = chance.draw(p[node + 1]), proposal.children(node)
         if children:
             guessed = {proposal.tokens[child]: facts[child] for child in children}
             overlaps = (*overlaps, sum(guessed.values()))
@@ -62,7 +62,7 @@ def judge_guesses(proposal: Proposal, p: torch.Tensor, chance: Chance) -> Verdic
     while True:
         if not finite[node + 1]:
             raise NotFinite(node + 1)
-        left, children = p[node + 1], proposal.children[node]
+        left, children = p[node + 1], proposal.children(node)
         if node == k - 1 and proposal.refused is not None:
             children = (k,)
         for child in children:
@@ -89,14 +89,8 @@ def judge_guesses(proposal: Proposal, p: torch.Tensor, chance: Chance) -> Verdic
 
 def _rows_above(proposal: Proposal, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """For everything drafted the row of p that judges it, and its token."""
-    above = [0] * len(proposal.tokens)
-    for node, children in proposal.children.items():
-        for child in children:
-            above[child] = node + 1
-    if proposal.refused is not None:
-        above.append(len(above))
-    rows, tokens = torch.tensor([above, list(proposal.drafted)], dtype=torch.long, device=device)
-    return rows, tokens
+    above, tokens = torch.tensor([proposal.above, proposal.drafted], dtype=torch.long, device=device)
+    return above + 1, tokens
 
 
 def _of_tokens(p: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:

@@ -36,6 +36,7 @@ class _TreeDrafter:
         self._readable = vocabulary_size(self._session.model)
         self._proposed: TokenTree | None = None
         self._fed: dict[int, int] = {}  # node → its index among the nodes in the cache
+        self._first = 0  # positions in the cache before them
 
     @property
     def cache_length(self) -> int:
@@ -45,26 +46,27 @@ class _TreeDrafter:
     def start(self, prompt: list[int]) -> None:
         """Begin a run with an empty cache."""
         self._session = Session(self._session.model)
-        self._proposed, self._fed = None, {}
+        self._proposed, self._fed, self._first = None, {}, 0
 
     def commit(self, sequence: list[int], hidden: Any = None) -> None:
         """Keep the accepted path in the cache, as far as it was fed; the last token of `sequence` is pending."""
-        rows, node = [], ROOT
-        first = self._session.length - len(self._fed)
+        rows, node, first = [], ROOT, self._first
         for token in sequence[first:-1]:
             node = self._proposed.child(node, token) if self._proposed else None
             if node is None or node not in self._fed:
                 break
             rows.append(first + self._fed[node])
-        self._session.keep(min(first, len(sequence) - 1), rows)
-        self._fed = {}
+        self._session.keep(first, rows)
+        self._proposed, self._fed, self._first = None, {}, self._session.length
 
     def _root(self, sequence: list[int]) -> torch.Tensor | None:
         """The row behind the sequence; None once it holds an id that the draft cannot read."""
         self._proposed, self._fed = None, {}
         if self._readable is not None and max(sequence) >= self._readable:
             return None
-        return self._session.feed(sequence[self._session.length :], rows=1)[0, : self._vocabulary]
+        row = self._session.feed(sequence[self._session.length :], rows=1)[0, : self._vocabulary]
+        self._first = self._session.length
+        return row
 
     def _grow(self, nodes: list[int], tokens: list[int], parents: list[int]) -> torch.Tensor:
         """One pass over some nodes of a level; `tokens` and `parents` are those of the whole tree so far."""
@@ -147,9 +149,7 @@ class ModelTreeDrafter(_TreeDrafter):
             best = row.topk(min(count, len(row))).indices.tolist()
             return [(token, None) for token in best]
         q, drawn = self._sampling.distribution(row), []
-        if not torch.isfinite(q[0]):
-            return []
-        while len(drawn) < count and q.sum() > 0:
+        while len(drawn) < count and q.sum() > 0:  # nothing is left of q, or the row is not finite
             token = chance.draw(q)
             drawn.append((token, q))
             q = q.clone()
@@ -220,7 +220,7 @@ class ConfidenceTreeDrafter(_TreeDrafter):
         """The likeliest nodes. A parent is never less likely than its child, and at a tie it stands before it."""
         kept = sorted(sorted(range(len(tokens)), key=lambda node: -scores[node])[: self._budget])
         index = {ROOT: ROOT} | {node: i for i, node in enumerate(kept)}
-        self._fed = {index.get(node, -2 - node): place for node, place in self._fed.items()}
+        self._fed = {index[node]: place for node, place in self._fed.items() if node in index}
         chosen = tuple(tokens[node] for node in kept)
         shape = TreeShape(tuple(index[parents[node]] for node in kept))
         self._proposed = TokenTree(shape, chosen)

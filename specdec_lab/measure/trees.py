@@ -16,8 +16,6 @@ from specdec_lab.decoding.checks import check_count
 from specdec_lab.decoding.rounds import Round
 from specdec_lab.decoding.token_tree import ROOT, TreeShape
 
-REFERENCE = Path(__file__).resolve().parents[1] / "assets" / "reference" / "trees.json"
-
 
 @dataclass(frozen=True)
 class RankAcceptance:
@@ -190,8 +188,8 @@ def best_budget(
     return best[2], best[0]
 
 
-def load_tree_reference(path: str | Path = REFERENCE) -> dict[str, Any]:
-    """The comparison of methods that ships with the package, made by `benchmarks/tree_speed.py`. Taught in notebook 09.
+def load_tree_reference(path: str | Path) -> dict[str, Any]:
+    """The comparison of methods that `benchmarks/tree_speed.py --save` wrote. Taught in notebook 09.
 
     Returns:
         "card": date, command, settings, machine and versions; "verify_cost": n → v(n); "acceptance": method → chances by
@@ -199,7 +197,7 @@ def load_tree_reference(path: str | Path = REFERENCE) -> dict[str, Any]:
         with tokens_per_round, speedup, speedup_low, speedup_high, nodes, depth, extra_parameters.
 
     Example:
-        >>> reference = load_tree_reference()  # doctest: +SKIP
+        >>> reference = load_tree_reference("trees.json")  # doctest: +SKIP
         >>> [row["method"] for row in reference["rows"]]  # doctest: +SKIP
     """
     return json.loads(Path(path).read_text(encoding="utf-8"))

@@ -12,8 +12,6 @@ from pathlib import Path
 import torch
 from torch import nn
 
-ASSETS = Path(__file__).resolve().parents[1] / "assets"
-
 
 class MedusaHead(nn.Module):
     """Residual blocks, then a projection on the vocabulary: (..., hidden) → (..., vocab)."""
@@ -76,11 +74,11 @@ class MedusaHeads(nn.Module):
         (folder / "config.json").write_text(json.dumps(sizes, indent=1) + "\n", encoding="utf-8")
 
 
-def load_medusa(name: str | Path = "tiny", *, dtype: torch.dtype | None = None) -> MedusaHeads:
-    """The bundled heads of a pair's target by name, or those that `MedusaHeads.save` wrote into a folder.
+def load_medusa(folder: str | Path, *, dtype: torch.dtype | None = None) -> MedusaHeads:
+    """The heads that `MedusaHeads.save` wrote into a folder. None are bundled yet; `training/medusa.py` makes them.
 
     Args:
-        name: "tiny", or a folder.
+        folder: where they are.
         dtype: of the loaded weights; float32 unless given.
 
     Raises:
@@ -89,13 +87,13 @@ def load_medusa(name: str | Path = "tiny", *, dtype: torch.dtype | None = None) 
     Taught in notebook 09.
 
     Example:
-        >>> heads = load_medusa("tiny")  # doctest: +SKIP
+        >>> heads = load_medusa("heads")  # doctest: +SKIP
     """
     from safetensors.torch import load_file
 
-    folder = ASSETS / f"{name}-medusa" if (ASSETS / f"{name}-medusa").is_dir() else Path(name)
+    folder = Path(folder)
     if not (folder / "config.json").is_file():
-        raise ValueError(f'name must be "tiny" or a folder with Medusa heads, got {str(name)!r}')
+        raise ValueError(f"folder must hold Medusa heads, got {str(folder)!r}")
     heads = MedusaHeads(**json.loads((folder / "config.json").read_text(encoding="utf-8")))
     heads.load_state_dict(load_file(folder / "model.safetensors"))
     return heads.to(dtype or torch.float32).eval()

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import inspect
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -79,11 +81,8 @@ def _try(adapter, config) -> str | None:
             torch.tensor([tokens], device=adapter.device), use_cache=use_cache, past_key_values=cache
         )
 
-    training = [module for module in torch_modules(adapter.model) if module.training]
     try:
-        for module in training:
-            module.training = False
-        with torch.inference_mode():
+        with _evaluating(adapter.model), torch.inference_mode():
             whole = run([*first, *block], use_cache=False).logits[0].float()
             step = run(first)
             rows, cache = [step.logits[0]], step.past_key_values
@@ -97,15 +96,25 @@ def _try(adapter, config) -> str | None:
     except Exception as error:  # whatever a model raises here, it would raise in the middle of a text
         said = "".join(str(error).splitlines()[:1])
         return f"cannot process a block of tokens behind its cache ({type(error).__name__}: {said})"
-    finally:
-        for module in training:
-            module.training = True
     if not off <= TOLERANCE.get(adapter.dtype, HALF_TOLERANCE):
         return (
             "gives other logits for a block of tokens behind its cache than for one pass over everything "
             f"(they differ by {off.item():.1g} of the largest), so nothing can be verified with it"
         )
     return None
+
+
+@contextmanager
+def _evaluating(model) -> Iterator[None]:
+    """Eval mode, left as found."""
+    training = [module for module in torch_modules(model) if module.training]
+    try:
+        for module in training:
+            module.training = False
+        yield
+    finally:
+        for module in training:
+            module.training = True
 
 
 def why_no_trees(adapter) -> str | None:
@@ -142,11 +151,8 @@ def _try_tree(adapter) -> str | None:
             more["position_ids"] = torch.tensor([positions], device=adapter.device)
         return adapter.forward(torch.tensor([tokens], device=adapter.device), past_key_values=cache, **more)
 
-    training = [module for module in torch_modules(adapter.model) if module.training]
     try:
-        for module in training:
-            module.training = False
-        with torch.inference_mode():
+        with _evaluating(adapter.model), torch.inference_mode():
             path = run([*text, two, four, five]).logits[0, first:]
             side = run([*text, three]).logits[0, first:]
             cache = run(text).past_key_values
@@ -164,9 +170,6 @@ def _try_tree(adapter) -> str | None:
     except Exception as error:  # whatever a model raises here, it would raise in the middle of a text
         said = "".join(str(error).splitlines()[:1])
         return f"cannot process a tree of tokens ({type(error).__name__}: {said})"
-    finally:
-        for module in training:
-            module.training = True
     if not off <= TOLERANCE.get(adapter.dtype, HALF_TOLERANCE):
         return (
             "does not honour the mask and the positions of a tree: its answers differ from those for the paths one "

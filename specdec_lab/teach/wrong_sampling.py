@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from specdec_lab.decoding.distributions import distribution, keep_top_k, point_masses, residual, softmax
+from specdec_lab.decoding.distributions import distribution, keep_top_k, residual, softmax
 
 from .exhibit import exhibit
 from .one_uniform import OneUniform, SameForGuessAndToss
@@ -45,7 +45,8 @@ class AcceptIfEqual(PlainSampler):
 )
 class DrawnGuessTakenForCertain(PlainSampler):
     def judge(self, token, p, q):
-        q = point_masses([token], p)[0]
+        q = torch.zeros_like(p)
+        q[token] = 1.0
         if self.chance.accept(min(1.0, float(p[token] / q[token]))):
             return True, token
         return False, self.chance.draw(residual(p, q))

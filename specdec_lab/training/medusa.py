@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-from specdec_lab.models.medusa import ASSETS, MedusaHeads
+from specdec_lab.models.medusa import MedusaHeads
 from specdec_lab.models.pairs import load_pair
 from specdec_lab.models.transformers_adapter import TransformersAdapter
 
@@ -141,7 +141,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m specdec_lab.training.medusa", description=__doc__)
     parser.add_argument("--corpus", required=True, type=Path, help=f"Tiny Shakespeare, from {CORPUS_URL}")
     parser.add_argument("--work", type=Path, default=Path("checkpoints"), help="where the text goes")
-    parser.add_argument("--out", type=Path, default=ASSETS / "tiny-medusa")
+    parser.add_argument("--out", required=True, type=Path, help="folder for the heads and their card")
     options = parser.parse_args(arguments)
     recipe, pair = MedusaRecipe(), load_pair("tiny")
     groups = split_corpus(read_corpus(options.corpus), Recipe())

@@ -21,7 +21,6 @@ from specdec_lab.decoding.distributions import (
     keep_top_k,
     keep_top_p,
     overlap,
-    point_masses,
     residual_distribution,
     softmax,
 )
@@ -511,14 +510,11 @@ def test_strided_and_expanded_rows():
         assert torch.equal(a, b)
 
 
-def test_fit_and_point_masses():
+def test_fit():
     p = torch.zeros(2, 3, dtype=torch.float64)
     assert fit(torch.tensor([0.5, 0.5]), p).tolist() == [0.5, 0.5, 0]
     assert fit(torch.tensor([0.5, 0.25, 0.25, 0.0, 0.0]), p).tolist() == [0.5, 0.25, 0.25]
     assert fit(torch.tensor([[0.5, 0.5]]), p).dtype == torch.float64
-    found = point_masses((2, 0), p)
-    assert found.tolist() == [[0, 0, 1], [1, 0, 0]] and found.dtype == torch.float64
-    assert point_masses(torch.tensor([1]), p.float()).tolist() == [[0, 1, 0]]
 
 
 def test_another_device_is_followed():
@@ -526,7 +522,6 @@ def test_another_device_is_followed():
     p = torch.empty(2, 3, device="meta")
     assert fit(torch.ones(2, 2), p).device.type == "meta"
     assert overlap(p, torch.ones(2, 4)).device.type == "meta"
-    assert point_masses([0, 2], p).device.type == "meta"
     assert softmax(p).device.type == softmax(p, 0.0).device.type == keep_top_k(p, 2).device.type == "meta"
     assert finest(torch.device("mps")) == torch.float32, "there is no float64 on it (pytorch/pytorch 122602)"
     assert finest(torch.device("cpu")) == finest(torch.device("cuda")) == torch.float64

@@ -18,6 +18,7 @@ import torch
 from helpers import (
     FAKES,
     VOCABULARY,
+    Dtypes,
     PlainModel,
     always,
     assert_rounds_hold,
@@ -32,7 +33,6 @@ from helpers import (
     uncached_greedy,
     with_noise,
 )
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from specdec_lab import (
     Proposal,
@@ -791,21 +791,6 @@ def test_f32_ids_are_moved_to_each_model_s_device(role):
     here, there = PlainModel(rule, WIDTH), Elsewhere(follow(rule, prompt, 40))
     pair = (there, here) if role == "target" else (here, there)
     assert speculative_decode(*pair, prompt, 20, 4, None) == (follow(rule, prompt, 20), 1.0)
-
-
-class Dtypes(TorchDispatchMode):
-    """Notes the dtype of every tensor that any operation returns."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen = set()
-
-    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-        result = operation(*args, **(kwargs or {}))
-        for part in result if isinstance(result, (tuple, list)) else (result,):
-            if isinstance(part, torch.Tensor):
-                self.seen.add(part.dtype)
-        return result
 
 
 def test_f32_no_float64_is_made():

@@ -13,8 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from helpers import VOCABULARY, assert_rounds_hold, random_model, with_noise
-from torch.utils._python_dispatch import TorchDispatchMode
+from helpers import VOCABULARY, Dtypes, assert_rounds_hold, random_model, with_noise
 
 from specdec_lab import (
     DialDrafter,
@@ -549,6 +548,7 @@ REFUSED = {
     "nan": ([NAN, 0.5, 0.5], r"probabilities for token 1 of its proposal must be"),
     "nan elsewhere": ([0.5, 0.5, NAN], r"probabilities for token 1 of its proposal must be"),
     "negative": ([-0.5, 0.75, 0.75], r"probabilities for token 1 of its proposal must be"),
+    "negative elsewhere": ([0.75, -0.25, 0.5], r"token 1 of its proposal must be.*the least is -0\.25"),
     "inf": ([INF, 0.5, 0.5], r"probabilities for token 1 of its proposal must be"),
     "inf elsewhere": ([0.5, 0.5, INF], r"probabilities for token 1 of its proposal must be"),
 }
@@ -568,6 +568,20 @@ def test_wrong_probabilities_of_a_foreign_token_are_refused_too(row):
     drafter = Own(lambda sequence, limit, chance: Proposal((3,), probabilities=torch.tensor([row])))
     with pytest.raises(ValueError, match="probabilities for token 1 of its proposal must be"):
         sampled(Steady(P), drafter)
+
+
+def test_a_token_refused_unseen_is_a_rejection_in_the_record():
+    """The target has three ids, the drafter draws a fourth half the time: α is what was to be expected."""
+    trace = sampled(Steady(P), drawn([0.1, 0.2, 0.2, 0.5]), n=4000)
+    refused = [item for item in trace.rounds if 3 in item.drafted]
+    assert len(refused) > 500
+    for item in refused:
+        assert item.outcome == "correction" and item.drafted[-1] == 3 and item.rejected == 1
+        assert item.parents == tuple(range(-1, len(item.drafted) - 1))
+        assert len(item.overlaps) == len(item.accepted) + 1
+    judged = trace.accepted + trace.rejected
+    assert trace.expected_alpha == near(0.5)  # Σ min(p, q)
+    assert abs(trace.alpha - 0.5) < 3 * math.sqrt(0.25 / judged)
 
 
 def test_the_place_that_is_named_is_the_wrong_one():
@@ -701,21 +715,6 @@ def test_f32_half_precision_of_a_real_pair():
     )
     assert len(tokens) == 32 and rate > 0.5
     assert draft.dtype == torch.bfloat16 and target.dtype == torch.float32
-
-
-class Dtypes(TorchDispatchMode):
-    """Notes the dtype of every tensor that any operation returns."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen = set()
-
-    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-        result = operation(*args, **(kwargs or {}))
-        for part in result if isinstance(result, (tuple, list)) else (result,):
-            if isinstance(part, torch.Tensor):
-                self.seen.add(part.dtype)
-        return result
 
 
 def test_f32_no_float64_where_the_device_has_none(monkeypatch):

@@ -12,10 +12,11 @@ from helpers import random_model
 from test_token_tree import random_shape
 
 from specdec_lab import Sampling, Trace, autoregressive_decode, speculative_rounds, speculative_sample
+from specdec_lab.decoding.chance import GeneratorChance
 from specdec_lab.decoding.drafters import ModelDrafter, Proposal
 from specdec_lab.decoding.medusa import MedusaDrafter
 from specdec_lab.decoding.session import Session
-from specdec_lab.decoding.token_tree import TreeShape
+from specdec_lab.decoding.token_tree import TokenTree, TreeShape
 from specdec_lab.decoding.tree_decode import tree_decode, tree_rounds
 from specdec_lab.decoding.tree_drafters import ConfidenceTreeDrafter, ModelTreeDrafter
 from specdec_lab.measure.law import law, target_law
@@ -211,7 +212,7 @@ def test_medusa_reads_what_the_head_reads(tiny_llama):
 F64 = torch.float64
 
 
-def sampler(tree, sampling, *, drawn: bool):
+def sampler(tree, sampling, *, drawn: bool, ends=None):
     def decoder(target, draft, prompt, n, chance):
         drafter = ModelTreeDrafter(draft, tree, vocabulary=3, sampling=sampling if drawn else None)
         rounds = tree_rounds(
@@ -220,7 +221,7 @@ def sampler(tree, sampling, *, drawn: bool):
             prompt,
             max_new_tokens=n,
             tree=tree,
-            eos_token_id=None,
+            eos_token_id=ends,
             sampling=sampling,
             chance=chance,
         )
@@ -295,6 +296,124 @@ def test_a_tree_drafter_goes_where_a_draft_model_goes(tiny_llama):
     assert tokens[0] == tokens[1] != tokens[2]
 
 
+# ---------------------------------------------------------------- what is drafted
+
+
+def test_children_are_the_likeliest_tokens_and_drawn_siblings_differ():
+    draft = ScriptedModel(scattered(WIDTH, 3), WIDTH, logits_dtype=F64)
+    chance = GeneratorChance(torch.Generator().manual_seed(0))
+    for sampling in (None, Sampling(2.0)):
+        drafter = ModelTreeDrafter(draft, (4, 3), sampling=sampling)
+        drafter.start([1, 2])
+        proposal = drafter.propose([1, 2], 2, chance)
+        tree = TokenTree(TreeShape(proposal.parents), proposal.tokens)
+        for node in range(-1, 4):
+            tokens = [tree.tokens[child] for child in tree.shape.children[node]]
+            assert len(set(tokens)) == len(tokens) == (4 if node < 0 else 3)
+            if sampling is None:
+                row = draft.rule([1, 2, *(tree.words(node) if node >= 0 else ())])
+                assert tokens == sorted(range(WIDTH), key=lambda i: -row[i])[: len(tokens)]
+    rows = proposal.probabilities
+    assert torch.allclose(rows.sum(-1), torch.ones(len(rows), dtype=F64))
+    assert rows[1, proposal.tokens[0]] == 0 and rows[2, list(proposal.tokens[:2])].sum() == 0
+
+
+def test_a_confidence_tree_holds_the_likeliest_nodes_within_its_budget():
+    draft = ScriptedModel(scattered(WIDTH, 3), WIDTH)
+    for budget in (1, 3, 8):
+        drafter = ConfidenceTreeDrafter(draft, budget, depth=2, width=WIDTH)
+        drafter.start([1, 2])
+        proposal = drafter.propose([1, 2], 2, None)
+        tree = TokenTree(TreeShape(proposal.parents), proposal.tokens)
+
+        def confidence(*words):
+            chance = 1.0
+            for i, token in enumerate(words):
+                row = torch.tensor(draft.rule([1, 2, *words[:i]]), dtype=F64).softmax(-1)
+                chance *= float(row[token])
+            return chance
+
+        everything = {(a,): confidence(a) for a in range(WIDTH)}
+        everything |= {(a, b): confidence(a, b) for a in range(WIDTH) for b in range(WIDTH)}
+        best = sorted(everything, key=lambda words: -everything[words])[:budget]
+        assert {tree.words(node) for node in range(len(tree.tokens))} == set(best)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_drafts_of_other_vocabularies_and_shorter_contexts(seed):
+    """F09, F28: ids that the target lacks are never drafted; where the draft cannot read or has no room, it rests."""
+    target = ScriptedModel(scattered(WIDTH, seed), WIDTH)
+    plain = autoregressive_decode(target, [1, 2], 24, None)
+    assert max(plain) >= 8
+    for draft in (
+        ScriptedModel(scattered(30, seed), 30),
+        ScriptedModel(scattered(8, seed), 8),
+        ScriptedModel(scattered(WIDTH, seed), WIDTH, max_position_embeddings=10),
+    ):
+        for tree, make in (
+            ((3, 2, 1), lambda d: d),
+            (None, lambda d: ConfidenceTreeDrafter(d, 8, 3, 3, vocabulary=WIDTH)),
+        ):
+            rounds = list(
+                tree_rounds(target, make(draft), [1, 2], max_new_tokens=24, tree=tree, eos_token_id=None)
+            )
+            assert Trace.of([1, 2], rounds).sequence == plain
+            if draft.vocab_size == 30:
+                sizes = {len(item.drafted) for item in rounds[:-3]}
+                assert sizes == ({3 + 6 + 6} if tree else {8}), "nothing had to be dropped"
+            else:
+                assert rounds[0].drafted and not rounds[-2].drafted
+
+
+def test_a_draft_row_that_is_not_finite_ends_its_branch():
+    def rule(prefix):
+        return [float("nan")] * 3 if len(prefix) % 3 == 0 else scattered(3, 2)(prefix)
+
+    target = ScriptedModel(scattered(3, 1), 3, logits_dtype=F64)
+    draft = ScriptedModel(rule, 3, logits_dtype=F64)
+    found = law(sampler((2, 1), Sampling(), drawn=True), target, draft, [0, 1], 3)
+    assert found.difference(target_law(target, [0, 1], 3)) < 1e-12
+
+
+def test_an_end_token_within_a_drawn_tree():
+    """What would follow it is taken out, and every other node keeps the row it was drawn from."""
+    target = ScriptedModel(scattered(3, 1), 3, logits_dtype=F64)
+    draft = ScriptedModel(scattered(3, 2), 3, logits_dtype=F64)
+    found = law(sampler((2, 2), Sampling(), drawn=True, ends=2), target, draft, [0, 1], 3)
+    assert found.difference(target_law(target, [0, 1], 3, eos_token_id=2)) < 1e-12
+
+
+class Known:
+    """Heads of which head k says 10 k, 10 k + 1, …"""
+
+    def __len__(self):
+        return 3
+
+    def __call__(self, hidden):
+        rows = torch.zeros(3, 64)
+        for k in range(3):
+            for rank in range(4):
+                rows[k, 10 * k + rank] = 9.0 - rank
+        return rows
+
+
+def test_medusa_crosses_depth_and_rank_and_forgets_between_runs(tiny_llama):
+    drafter = MedusaDrafter(Known(), (2, 2, 1))
+    for _ in range(2):
+        rounds = list(
+            tree_rounds(
+                tiny_llama.target,
+                drafter,
+                tiny_llama.prompts[1],
+                max_new_tokens=8,
+                tree=(2, 2, 1),
+                eos_token_id=None,
+            )
+        )
+        assert rounds[0].drafted == (), "nothing is known of the target before its first pass"
+        assert rounds[1].drafted == (0, 1, 10, 11, 10, 11, 20, 20, 20, 20)
+
+
 # ---------------------------------------------------------------- refusals
 
 
@@ -357,6 +476,26 @@ def test_a_window_that_a_tree_would_ignore_is_refused():
         tree_decode(model, model, [1, 2, 3], 15, (2,), None)
     got, _ = tree_decode(model, model, [1, 2, 3], 13, (2, 2), None)
     assert got == autoregressive_decode(model, [1, 2, 3], 13, None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "window"),
+    [
+        ({"sliding_window": 16}, 16),
+        ({"sliding_window": None}, None),
+        ({"sliding_window": 16, "use_sliding_window": False}, None),
+        ({"sliding_window": 16, "layer_types": ["full_attention"]}, None),
+        ({"sliding_window": 16, "layer_types": ["full_attention", "sliding_attention"]}, 16),
+        ({"attention_chunk_size": 8, "layer_types": ["full_attention", "chunked_attention"]}, 8),
+        ({"attention_chunk_size": 8, "sliding_window": 16}, 8),
+    ],
+)
+def test_the_shortest_window_counts(settings, window):
+    from types import SimpleNamespace
+
+    from specdec_lab.models.transformers_adapter import attention_window
+
+    assert attention_window(SimpleNamespace(**settings)) == window
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,31 @@ def test_twice_the_noise_is_the_bound(gap, kind):
     assert [d.kind for d in found.divergences] == [kind] and found.divergences[0].index == 6
 
 
+def test_the_noise_of_text_that_only_the_run_wrote_excuses_nothing():
+    """The decoder errs at a gap of 0.3, and behind its error the target's blocks are off by 0.2. Plain decoding never
+    goes there."""
+    text = [*PROMPT, *plain(steady(), 12)]
+    wrong = runner_up(text[:7])
+
+    class Strayed(Jittery):
+        def forward(self, input_ids, use_cache=True, past_key_values=None):
+            astray = len(past_key_values or []) + input_ids.shape[1] > 7
+            before = list(past_key_values or [])
+            output = ScriptedModel.forward(self, input_ids, use_cache, past_key_values)
+            if astray and input_ids.shape[1] > 1 and [*before, *input_ids[0].tolist()][7] == wrong:
+                output.logits[0, -1] += 0.2
+            return output
+
+    target = Strayed(lambda position: position == 7, gap=0.3)
+    assert text[7] != wrong and plain(target, 11) == text[1:12]
+
+    def decoder(*arguments):
+        return autoregressive_decode(target, [*text[:7], wrong], 5, None), 0.0
+
+    found = only(certify(target, steady(), [PROMPT], 12, 4, None, decoder=decoder))
+    assert found.divergences[0].noise == 0 and found.verdict == "fault"
+
+
 def test_verdicts_of_several_prompts_are_counted():
     target = Jittery(lambda position: position == 7)
     prompts = [PROMPT, [1, 2, 3, 4, 5, 6, 7, 8], [2]]

@@ -30,7 +30,7 @@ DRAFT_BACK = "self._session.roll_back(len(sequence) - 1)"
 
 MUTANTS = [
     Mutant(
-        "accept rule: everything is accepted", GREEDY, AGREES, "next(iter(proposal.children[node]), None)"
+        "accept rule: everything is accepted", GREEDY, AGREES, "next(iter(proposal.children(node)), None)"
     ),
     Mutant(
         "accept rule: a draft is judged by the row behind its own",
@@ -42,7 +42,7 @@ MUTANTS = [
         "accept rule: the first rejected draft is kept",
         GREEDY,
         TAKES,
-        "return Verdict((*path, *proposal.children[node][:1]), choices[node + 1])",
+        "return Verdict((*path, *proposal.children(node)[:1]), choices[node + 1])",
     ),
     Mutant(
         "accept rule: the last accepted draft is dropped",

@@ -19,9 +19,9 @@ from specdec_lab import Trace, load_pair, speculative_decode, speculative_rounds
 from specdec_lab.models.scripted import ScriptedModel
 from specdec_lab.teach import audit, checks, museum, plain_loop
 from specdec_lab.teach.checks import BEYOND_THE_STATEMENT, CHECKS, run_checks
-from specdec_lab.teach.museum import EXHIBITS, get_exhibit
+from specdec_lab.teach.museum import EXHIBITS, SAMPLERS, get_exhibit
 from specdec_lab.teach.plain_loop import PlainLoop, Reader
-from specdec_lab.teach.sampling_checks import run_sampling_checks
+from specdec_lab.teach.sampling_checks import SAMPLING_CHECKS, run_sampling_checks
 
 WRONG = {name: item for name, item in EXHIBITS.items() if name != "correct"}
 
@@ -79,9 +79,9 @@ def test_an_exhibit_differs_in_one_place(name):
     assert marks.count("+") <= 3 and marks.count("-") <= 6
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", [*WRONG, *SAMPLERS])
 def test_labels_are_complete(name):
-    shown = WRONG[name]
+    shown = get_exhibit(name)
     assert re.fullmatch(r"[a-z]+(_[a-z]+)+", name) and shown.name == name
     for text in (shown.wrong_step, shown.symptom):
         assert re.fullmatch(r"[A-Z][^.]+\.", text), "one sentence"
@@ -89,7 +89,8 @@ def test_labels_are_complete(name):
     assert shown.references
     for reference in shown.references:
         assert re.fullmatch(r"[\w.-]+/[\w.-]+( PR)? \d+( \(review\))?", reference), reference
-    assert shown.caught_by <= set(CHECKS)
+    assert shown.caught_by <= set(CHECKS if name in WRONG else SAMPLING_CHECKS)
+    assert name in museum.label(name) and shown.symptom in museum.label(name)
 
 
 def test_the_museum_holds_what_it_should():
