@@ -98,7 +98,7 @@ class DialDrafter:
             return Proposal(tuple(tokens))
         return self._paid.pay_for(tokens, sequence, chance)
 
-    def commit(self, sequence: list[int], hidden: Any = None) -> None:
+    def commit(self, sequence: list[int], carried: Any = None) -> None:
         """Roll back the draft model that is paid for."""
         if self._paid is not None:
             self._paid.commit(sequence)

@@ -95,9 +95,9 @@ class Proposal:
 
 class Drafter(Protocol):
     """Anything that can guess. Optional: an attribute `cache_length`, confirmed positions in its own cache; a method
-    `prepare(prompt, max_new_tokens)` that a benchmark calls before any clock runs; an attribute `wants_hidden`, true
-    where `commit` needs what the target's head was given at the last confirmed token; a method `use_tree(shape)`
-    where it can draft trees."""
+    `prepare(prompt, max_new_tokens)` that a benchmark calls before any clock runs; an attribute `rider`,
+    something that rides on the target's passes (`models/rider.py`): `commit` is then given its row for the last
+    confirmed token; a method `use_tree(shape)` where it can draft trees."""
 
     def start(self, prompt: list[int]) -> None:
         """A new run begins; forget the last one."""
@@ -105,7 +105,7 @@ class Drafter(Protocol):
     def propose(self, sequence: list[int], limit: int, chance: Chance) -> Proposal:
         """Up to `limit` guesses (1 or more are asked for) of what follows `sequence`."""
 
-    def commit(self, sequence: list[int], hidden: Any = None) -> None:
+    def commit(self, sequence: list[int], carried: Any = None) -> None:
         """`sequence` is now confirmed; roll back whatever assumed otherwise."""
 
 
@@ -118,7 +118,7 @@ class NoDrafter:
     def propose(self, sequence: list[int], limit: int, chance: Chance) -> Proposal:
         return Proposal()
 
-    def commit(self, sequence: list[int], hidden: Any = None) -> None:
+    def commit(self, sequence: list[int], carried: Any = None) -> None:
         pass
 
 
@@ -202,7 +202,7 @@ class ModelDrafter:
     def _choose(self, row: Any) -> int:
         return int(row.argmax())
 
-    def commit(self, sequence: list[int], hidden: Any = None) -> None:
+    def commit(self, sequence: list[int], carried: Any = None) -> None:
         """Drop the rejected drafts from the cache; the last token of `sequence` is pending."""
         self._session.roll_back(len(sequence) - 1)
 

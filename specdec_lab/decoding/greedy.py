@@ -84,7 +84,7 @@ def speculative_rounds(
         ... ):  # doctest: +SKIP
         ...     print(pair.tokenizer.decode(round.emitted), end="")
     """
-    target = Session(target_model, "target_model", keep_hidden=getattr(drafter, "wants_hidden", False))
+    target = Session(target_model, "target_model", rider=getattr(drafter, "rider", None))
     prompt = check_input_ids(input_ids)
     max_new_tokens = check_count(max_new_tokens, "max_new_tokens")
     gamma = gamma if callable(gamma) else check_count(gamma, "gamma")

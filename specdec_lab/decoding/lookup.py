@@ -54,7 +54,7 @@ class PromptLookupDrafter:
                 return Proposal(self._copy(sequence, start, limit))
         return Proposal()
 
-    def commit(self, sequence: list[int], hidden: Any = None) -> None:
+    def commit(self, sequence: list[int], carried: Any = None) -> None:
         """Nothing to roll back: only confirmed tokens are indexed."""
 
     def _index(self, sequence: list[int]) -> None:

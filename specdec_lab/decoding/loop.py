@@ -116,10 +116,10 @@ def run_rounds(
         # roll back: both caches keep what is confirmed, short of the token that is still pending. What the target
         # has seen of it is the accepted path, which in a tree is not the first rows
         target.keep(confirmed, [confirmed + i for i in path][: len(emitted) - 1])
-        if target.hidden is None:
+        if target.carried is None:
             drafter.commit(sequence)
         else:
-            drafter.commit(sequence, target.hidden[path[-1] + 1 if path else 0])
+            drafter.commit(sequence, target.carried[path[-1] + 1 if path else 0])
 
         rounds.append(
             Round(

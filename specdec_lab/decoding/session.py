@@ -14,7 +14,7 @@ import torch
 from specdec_lab.models.protocol import (
     Model,
     as_model,
-    gives_hidden,
+    carries,
     keeps_logits,
     model_device,
     model_name,
@@ -26,13 +26,13 @@ class Session:
     """One decoding session of one model. Taught in notebooks 02 and 04.
 
     Attributes:
-        hidden: what the model's head was given in the last pass, one row for each row of logits, (rows, hidden
-            size); None unless it was asked for.
+        carried: what the rider brought back from the last pass, one row for each row of logits, (rows, …); None
+            without a rider.
         length: confirmed-or-speculative positions in the cache, as fed and cut by this session.
         passes, fed_tokens: how often the model ran, and over how many tokens in all.
     """
 
-    def __init__(self, model: Any, argument: str = "model", *, keep_hidden: bool = False) -> None:
+    def __init__(self, model: Any, argument: str = "model", *, rider: Any = None) -> None:
         self.model: Model = as_model(model, argument)
         self.length = 0
         self.passes = 0
@@ -43,11 +43,11 @@ class Session:
         self._modules = torch_modules(self.model)
         self._training: list | None = None  # None: look again before the next pass
         self._exposes_length = True
-        self._keep_hidden = keep_hidden
-        self.hidden: torch.Tensor | None = None
-        if keep_hidden and not gives_hidden(self.model):
+        self._rider = rider
+        self.carried: torch.Tensor | None = None
+        if rider is not None and not carries(self.model):
             raise ValueError(
-                f"{argument} must give its last hidden state (keep_hidden, see `Model`) for this drafter; "
+                f"{argument} must let the drafter ride on its passes (rider, see `Model`); "
                 f"{model_name(self.model)} does not"
             )
         self._tree: list[int] = []  # parents of the tree nodes at the end of the cache
@@ -63,8 +63,8 @@ class Session:
         more: dict[str, Any] = {"logits_to_keep": rows} if self._keeps_logits else {}
         if parents:
             more |= self._tree_inputs(len(tokens), parents)
-        if self._keep_hidden:
-            more["keep_hidden"] = True
+        if self._rider is not None:
+            more["rider"] = self._rider
         if self._training is None:
             self._training = [module for module in self._modules if module.training]
         training = self._training
@@ -83,8 +83,8 @@ class Session:
                 f"tokens, got shape {tuple(output.logits.shape)}"
             )
         self._cache = output.past_key_values
-        if self._keep_hidden:
-            self.hidden = output.hidden[0, -rows:]
+        if self._rider is not None:
+            self.carried = output.carried[0, -rows:]
         self.length += len(tokens)
         self.passes += 1
         self.fed_tokens += len(tokens)

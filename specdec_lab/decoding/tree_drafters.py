@@ -48,7 +48,7 @@ class _TreeDrafter:
         self._session = Session(self._session.model)
         self._proposed, self._fed, self._first = None, {}, 0
 
-    def commit(self, sequence: list[int], hidden: Any = None) -> None:
+    def commit(self, sequence: list[int], carried: Any = None) -> None:
         """Keep the accepted path in the cache, as far as it was fed; the last token of `sequence` is pending."""
         rows, node, first = [], ROOT, self._first
         for token in sequence[first:-1]:

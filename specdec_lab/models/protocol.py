@@ -20,7 +20,7 @@ class Model(Protocol):
     - keywords `attention_mask`, (1, 1, n, cache + n) bool, True where a token may look, and `position_ids`, (1, n), of
       `forward`, together with `select_cache(past_key_values, first, rows)`, which keeps positions 0…first-1 and then
       the given later ones: trees of drafts;
-    - a `keep_hidden` keyword of `forward`: return `.hidden` too, (1, rows, hidden size), what the head was given;
+    - a `rider` keyword of `forward`: something that rides on the pass (`rider.py`), whose result is `.carried`;
     - `vocab_size` (or `config.vocab_size`), `max_position_embeddings`, `device`: so that bad ids and
       overlong requests are refused before the first pass. State `vocab_size` where target and draft
       have vocabularies of different size.
@@ -59,9 +59,9 @@ def keeps_logits(model: Model) -> bool:
     return _takes(model, "logits_to_keep")
 
 
-def gives_hidden(model: Model) -> bool:
-    """Whether `forward` takes `keep_hidden` by name."""
-    return _takes(model, "keep_hidden")
+def carries(model: Model) -> bool:
+    """Whether `forward` takes a `rider` by name."""
+    return _takes(model, "rider")
 
 
 def why_no_trees(model: Model) -> str | None:

@@ -8,8 +8,7 @@ API, which lives in `cache.py`, and it does not load anything: that is `pairs.py
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import torch
@@ -17,6 +16,7 @@ from transformers import PreTrainedModel
 
 from .cache import SlabCache, check_cache, cut_cache, select_rows, uncuttable_layers
 from .probe import why_inexact, why_no_trees
+from .rider import Rider
 
 
 class TransformersAdapter:
@@ -73,7 +73,7 @@ class TransformersAdapter:
         logits_to_keep: int | None = None,
         attention_mask: torch.Tensor | None = None,
         position_ids: torch.Tensor | None = None,
-        keep_hidden: bool = False,
+        rider: Rider | None = None,
     ):
         """One pass over new tokens.
 
@@ -86,8 +86,8 @@ class TransformersAdapter:
             attention_mask: (1, 1, n, cache + n) bool, True where a token may look; None is causal. Only for models
                 that honour it: `why_no_trees`.
             position_ids: (1, n), for a tree of drafts.
-            keep_hidden: also return what the head was given: `.hidden`, (1, n or fewer, hidden size), the rows of
-                the logits.
+            rider: something that rides on this pass, such as `HeadInput`: what it collected is `.carried`,
+                (1, n or fewer, …), a row for each row of the logits.
 
         Returns:
             An object with `.logits`, (1, n or fewer, vocab), and `.past_key_values`.
@@ -103,25 +103,18 @@ class TransformersAdapter:
             more["attention_mask"] = added.masked_fill_(~attention_mask, torch.finfo(self.dtype).min)
         if position_ids is not None:
             more["position_ids"] = position_ids
-        with self._hidden(keep_hidden) as hidden:
+        riding = (
+            nullcontext([])
+            if rider is None
+            else rider.riding(
+                self.model, logits_to_keep, past_key_values, attention_mask, position_ids, input_ids
+            )
+        )
+        with riding as carried:
             output = self.model(input_ids=input_ids, use_cache=use_cache, **more)
         return SimpleNamespace(
-            logits=output.logits, past_key_values=past_key_values, hidden=hidden[0] if hidden else None
+            logits=output.logits, past_key_values=past_key_values, carried=carried[0] if carried else None
         )
-
-    @contextmanager
-    def _hidden(self, wanted: bool) -> Iterator[list[torch.Tensor]]:
-        """Collects what the head is given, during one pass."""
-        caught: list[torch.Tensor] = []
-        if not wanted:
-            yield caught
-            return
-        head = self.model.get_output_embeddings()
-        hook = head.register_forward_pre_hook(lambda module, inputs: caught.append(inputs[0]))
-        try:
-            yield caught
-        finally:
-            hook.remove()
 
     def truncate_cache(self, past_key_values, valid_length: int):
         """Roll back, in place, to the first `valid_length` positions: 0 (none), some, or all of them.

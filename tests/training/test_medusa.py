@@ -10,7 +10,8 @@ import torch
 from specdec_lab.models.medusa import MedusaHeads, load_medusa
 from specdec_lab.training import medusa
 from specdec_lab.training.fit import build
-from specdec_lab.training.medusa import MedusaRecipe, accuracy, hidden_states, targets, train
+from specdec_lab.training.ahead import targets
+from specdec_lab.training.medusa import MedusaRecipe, accuracy, hidden_states, train
 from specdec_lab.training.recipe import Recipe, Schedule, Shape
 from specdec_lab.training.selftext import SelfText
 
@@ -27,7 +28,7 @@ def text_of(rows: torch.Tensor, first: int) -> SelfText:
 
 def test_head_k_guesses_the_token_k_places_behind_the_targets_own():
     rows = torch.arange(20).expand(3, 20)
-    positions, ahead = targets(text_of(rows, first=8), heads=3)
+    positions, ahead = targets(text_of(rows, first=8), 3)
     assert positions.tolist() == list(range(7, 16)), (
         "from the last prompt token on, as far as all heads can be judged"
     )

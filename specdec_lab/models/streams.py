@@ -1,0 +1,337 @@
+"""Speculative Streaming's network: streams through the target's top layers that guess the tokens further ahead.
+
+At every position γ streams start below the top layers, from the main stream's hidden state there. Each goes through
+the same layers as the main stream, with small adapters of its own, and reads the main stream's keys and values; the
+main stream reads nothing of them, so the target's logits are bit for bit what they are without. How the streams are
+trained is in `training/streams.py`, how their guesses become a tree in `decoding/streams.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from transformers import PreTrainedModel
+
+ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+FAMILIES = ("llama", "mistral", "qwen2")
+
+
+class Adapter(nn.Module):
+    """What a stream adds to one linear map of its layer: (…, in) → (…, out), of low rank, nothing before training."""
+
+    def __init__(self, inputs: int, outputs: int, rank: int) -> None:
+        super().__init__()
+        self.down = nn.Linear(inputs, rank, bias=False)
+        self.up = nn.Linear(rank, outputs, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.up(self.down(x))
+
+
+class StreamLayer(nn.Module):
+    """One layer of the target as streams run it: its own weights, and an adapter beside each linear map."""
+
+    def __init__(self, hidden_size: int, intermediate_size: int, heads: tuple[int, int, int], rank: int) -> None:
+        super().__init__()
+        queries, keys, head_size = heads
+        sizes = {
+            "q_proj": (hidden_size, queries * head_size),
+            "k_proj": (hidden_size, keys * head_size),
+            "v_proj": (hidden_size, keys * head_size),
+            "o_proj": (queries * head_size, hidden_size),
+            "gate_proj": (hidden_size, intermediate_size),
+            "up_proj": (hidden_size, intermediate_size),
+            "down_proj": (intermediate_size, hidden_size),
+        }
+        self.adapters = nn.ModuleDict({name: Adapter(*sizes[name], rank) for name in ADAPTED})
+        self.head_size = head_size
+
+    def forward(
+        self,
+        layer: nn.Module,
+        streams: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        visible: torch.Tensor,
+        turn: tuple[torch.Tensor, torch.Tensor],
+    ) -> torch.Tensor:
+        """Streams (batch, n, γ, hidden) through `layer` of the target.
+
+        Args:
+            layer: the target's layer, whose main stream has just passed.
+            keys, values: the main stream's, (batch, heads, length, head size).
+            visible: (n, length) bool, what the main stream sees at each of the n positions.
+            turn: cosine and sine of the streams' positions, (batch, n, γ, head size) each.
+        """
+        attention, mlp = layer.self_attn, layer.mlp
+        read = layer.input_layernorm(streams)
+        own = lambda name: self._map(attention, name, read).unflatten(-1, (-1, self.head_size))  # noqa: E731
+        query, key, value = (own(name) for name in ("q_proj", "k_proj", "v_proj"))
+        query, key = turned(query, *turn), turned(key, *turn)
+        groups = query.shape[-2] // key.shape[-2]
+        key, value = (part.repeat_interleave(groups, dim=-2) for part in (key, value))
+        keys, values = (part.repeat_interleave(groups, dim=1) for part in (keys, values))
+        # a stream sees the main stream up to its position, and the streams of that position up to itself
+        ahead = torch.einsum("bnshd,bhld->bhnsl", query, keys) * attention.scaling
+        ahead = ahead.masked_fill(~visible[:, None, :], float("-inf"))
+        beside = torch.einsum("bnshd,bnthd->bhnst", query, key) * attention.scaling
+        lower = torch.ones(beside.shape[-2:], dtype=torch.bool, device=beside.device).tril()
+        beside = beside.masked_fill(~lower, float("-inf"))
+        weights = torch.cat([ahead, beside], dim=-1).softmax(-1)
+        ahead, beside = weights.split([ahead.shape[-1], beside.shape[-1]], dim=-1)
+        mixed = torch.einsum("bhnsl,bhld->bnshd", ahead, values) + torch.einsum(
+            "bhnst,bnthd->bnshd", beside, value
+        )
+        streams = streams + self._map(attention, "o_proj", mixed.flatten(-2))
+        read = layer.post_attention_layernorm(streams)
+        gated = mlp.act_fn(self._map(mlp, "gate_proj", read)) * self._map(mlp, "up_proj", read)
+        return streams + self._map(mlp, "down_proj", gated)
+
+    def _map(self, owner: nn.Module, name: str, x: torch.Tensor) -> torch.Tensor:
+        return getattr(owner, name)(x) + self.adapters[name](x)
+
+
+def turned(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
+    """Rotary positions, as the supported families have them: x (…, heads, size), cosine and sine (…, size)."""
+    half = x.shape[-1] // 2
+    swapped = torch.cat([-x[..., half:], x[..., :half]], dim=-1)
+    return x * cosine.unsqueeze(-2) + swapped * sine.unsqueeze(-2)
+
+
+class Streams(nn.Module):
+    """γ streams through the top layers of a target.
+
+    Args:
+        hidden_size, intermediate_size, heads: of the target; heads are (query heads, key heads, size of one).
+        streams: γ, how many tokens further ahead.
+        layers: N_s, how many layers from the top they go through.
+        rank: of the adapters.
+
+    Source: Bhendawade et al. 2024 (arXiv 2402.11131), section 3.1. Here the target stays frozen and adapters serve
+    the streams alone, so that its output cannot change; the paper trains adapters that the main stream shares.
+
+    Example:
+        >>> streams = Streams.beside(target, streams=3, layers=4, rank=8)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        intermediate_size: int,
+        heads: tuple[int, int, int],
+        streams: int,
+        layers: int,
+        rank: int,
+    ) -> None:
+        super().__init__()
+        self.sizes = {
+            "hidden_size": hidden_size,
+            "intermediate_size": intermediate_size,
+            "heads": list(heads),
+            "streams": streams,
+            "layers": layers,
+            "rank": rank,
+        }
+        self.start = nn.Linear(hidden_size, hidden_size)
+        self.embedding = nn.Parameter(torch.zeros(streams, hidden_size))
+        self.exit = nn.Linear(hidden_size, hidden_size)
+        for linear in (self.start, self.exit):  # begin as the hidden state itself
+            nn.init.eye_(linear.weight)
+            nn.init.zeros_(linear.bias)
+        self.layers = nn.ModuleList(
+            StreamLayer(hidden_size, intermediate_size, tuple(heads), rank) for _ in range(layers)
+        )
+
+    @classmethod
+    def beside(cls, target: PreTrainedModel, *, streams: int, layers: int, rank: int) -> Streams:
+        """Untrained streams of the sizes of a target."""
+        check_family(target)
+        config = target.config
+        if not 1 <= layers <= config.num_hidden_layers:
+            raise ValueError(
+                f"layers must be between 1 and the target's {config.num_hidden_layers}, got {layers}"
+            )
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        heads = (config.num_attention_heads, config.num_key_value_heads, size)
+        return cls(config.hidden_size, config.intermediate_size, heads, streams, layers, rank)
+
+    def __len__(self) -> int:
+        return len(self.embedding)
+
+    def check_fits(self, target: PreTrainedModel) -> None:
+        """`ValueError` unless these streams have the sizes of the target."""
+        other = Streams.beside(
+            target, streams=len(self), layers=self.sizes["layers"], rank=self.sizes["rank"]
+        )
+        if other.sizes != self.sizes:
+            raise ValueError(f"streams of sizes {self.sizes} do not fit a target that needs {other.sizes}")
+
+    def begin(self, hidden: torch.Tensor, count: int) -> torch.Tensor:
+        """The first `count` streams of every position: (batch, n, hidden) → (batch, n, count, hidden)."""
+        return self.start(hidden).unsqueeze(-2) + self.embedding[:count]
+
+    def early(self, target: PreTrainedModel, hidden: torch.Tensor) -> torch.Tensor:
+        """The target's next token as guessed below the top layers, for pruning: (…, hidden) → logits (…, vocab)."""
+        return self.guesses(target, self.exit(hidden))
+
+    @staticmethod
+    def guesses(target: PreTrainedModel, streams: torch.Tensor) -> torch.Tensor:
+        """What streams that are through say: (…, γ, hidden) → logits (…, γ, vocab), by the target's own head."""
+        return target.get_output_embeddings()(target.get_decoder().norm(streams))
+
+    def save(self, folder: str | Path) -> None:
+        """Write weights in bfloat16 and their sizes; the folder is made."""
+        from safetensors.torch import save_file
+
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(
+            {
+                name: weight.detach().to(torch.bfloat16).contiguous()
+                for name, weight in self.state_dict().items()
+            },
+            folder / "model.safetensors",
+        )
+        (folder / "config.json").write_text(json.dumps(self.sizes, indent=1) + "\n", encoding="utf-8")
+
+
+class StreamRider:
+    """Takes streams along on the target's pass: one set behind each row of logits.
+
+    After a pass, `.carried` holds the streams behind the last layer, (1, rows, γ, hidden); a row whose streams were
+    pruned holds NaN.
+
+    Args:
+        streams: a `Streams`.
+        count: how many of its streams, the first ones: a stream never reads a later one, so fewer streams are
+            exactly the first of more. None for all.
+        keep: at most so many drafted nodes get streams, those that the early exit finds likeliest; the row before
+            the drafts always does. None for all.
+    """
+
+    def __init__(self, streams: Streams, *, count: int | None = None, keep: int | None = None) -> None:
+        self.streams, self.keep = streams, keep
+        self.count = len(streams) if count is None else count
+        self.rows = 0  # stream rows so far
+
+    @contextmanager
+    def riding(
+        self,
+        model: PreTrainedModel,
+        rows: int | None,
+        past_key_values: Any,
+        attention_mask: torch.Tensor | None,
+        position_ids: torch.Tensor | None,
+        input_ids: torch.Tensor,
+    ) -> Iterator[list[torch.Tensor]]:
+        if past_key_values is None:
+            raise ValueError("past_key_values must be a cache: streams read the main stream's keys and values")
+        decoder, networks = model.get_decoder(), self.streams.layers
+        layers = list(decoder.layers)[len(decoder.layers) - len(networks) :]
+        first, new = past_key_values.get_seq_length(), input_ids.shape[1]
+        rows = new if rows is None else min(rows, new)
+        length = first + new
+        if attention_mask is None:
+            at = torch.arange(length - rows, length, device=input_ids.device)
+            visible = torch.arange(length, device=input_ids.device) <= at[:, None]
+        else:
+            visible = attention_mask[0, 0, -rows:]
+        if position_ids is None:
+            position_ids = torch.arange(first, length, device=input_ids.device)[None]
+        positions = position_ids[:, -rows:]
+        held: dict[str, Any] = {}
+        carried: list[torch.Tensor] = []
+
+        def enter(module: nn.Module, args: tuple, kwargs: dict) -> None:
+            hidden = (args[0] if args else kwargs["hidden_states"])[:, -rows:]
+            kept = self._kept(model, hidden, input_ids[:, -rows:], visible)
+            held["kept"], held["visible"] = kept, visible[kept]
+            held["streams"] = self.streams.begin(hidden[:, kept], self.count)
+            ahead = torch.arange(1, self.count + 1, device=positions.device)
+            places = positions[:, kept, None] + ahead
+            cosine, sine = decoder.rotary_emb(hidden, position_ids=places.flatten(1))
+            held["turn"] = tuple(part.unflatten(1, places.shape[1:]) for part in (cosine, sine))
+
+        def along(place: int) -> Any:
+            def pass_on(module: nn.Module, args: tuple, output: Any) -> None:
+                cache = past_key_values.layers[module.self_attn.layer_idx]
+                held["streams"] = networks[place](
+                    module, held["streams"], cache.keys, cache.values, held["visible"], held["turn"]
+                )
+
+            return pass_on
+
+        with ExitStack() as hooks:
+            hooks.callback(layers[0].register_forward_pre_hook(enter, with_kwargs=True).remove)
+            for place, layer in enumerate(layers):
+                hooks.callback(layer.register_forward_hook(along(place)).remove)
+            yield carried
+        streams = held["streams"]
+        self.rows += streams.shape[0] * streams.shape[1] * streams.shape[2]
+        if len(held["kept"]) < rows:
+            everything = streams.new_full((streams.shape[0], rows, *streams.shape[2:]), float("nan"))
+            everything[:, held["kept"]] = streams
+            streams = everything
+        carried.append(streams)
+
+    def _kept(
+        self, model: PreTrainedModel, hidden: torch.Tensor, ids: torch.Tensor, visible: torch.Tensor
+    ) -> torch.Tensor:
+        """Which rows get streams, in order: the first, and the drafted ones that the early exit finds likeliest."""
+        rows = hidden.shape[1]
+        if self.keep is None or rows - 1 <= self.keep:
+            return torch.arange(rows, device=hidden.device)
+        seen = visible[:, -rows:].clone()  # among the rows themselves: ancestors and itself
+        path = seen.clone()
+        path[:, 0] = False  # the row before the drafts has been chosen already
+        seen.fill_diagonal_(False)
+        parents = (seen * torch.arange(rows, device=seen.device)).amax(-1)  # parents stand before their children
+        says = self.streams.early(model, hidden[0]).log_softmax(-1)
+        step = says[parents, ids[0]]
+        likely = (path * step).sum(-1)
+        best = likely[1:].topk(self.keep).indices + 1
+        return torch.cat([best.new_zeros(1), best.sort().values])
+
+
+def check_family(target: Any) -> None:
+    """`TypeError`, `ValueError` unless streams can run through the target's layers."""
+    if not isinstance(target, PreTrainedModel):
+        raise TypeError(f"target must be a transformers model, got {type(target).__name__}")
+    if target.config.model_type not in FAMILIES:
+        raise ValueError(
+            f"target must be of a family whose layers streams know ({', '.join(FAMILIES)}), "
+            f"got model type {target.config.model_type!r}"
+        )
+
+
+def load_streams(folder: str | Path, *, dtype: torch.dtype | None = None) -> Streams:
+    """The streams that `Streams.save` wrote into a folder.
+
+    Args:
+        folder: where they are.
+        dtype: of the loaded weights; float32 unless given.
+
+    Raises:
+        ValueError: no streams there.
+
+    Taught in notebook 10.
+
+    Example:
+        >>> streams = load_streams("streams")  # doctest: +SKIP
+    """
+    from safetensors.torch import load_file
+
+    folder = Path(folder)
+    if not (folder / "config.json").is_file():
+        raise ValueError(f"folder must hold streams, got {str(folder)!r}")
+    streams = Streams(**json.loads((folder / "config.json").read_text(encoding="utf-8")))
+    streams.load_state_dict(load_file(folder / "model.safetensors"))
+    return streams.to(dtype or torch.float32).eval()
