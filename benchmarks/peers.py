@@ -31,8 +31,9 @@ from peers_adapters.asking import SHARED, Answer, Case, Child, NotRunning, envir
 
 import specdec_lab
 from specdec_lab import load_pair
+from specdec_lab.files import ASSETS
 from specdec_lab.measure.environment import installed_version, versions
-from specdec_lab.models.pairs import ASSETS, BUNDLED
+from specdec_lab.models.pairs import BUNDLED
 
 ADAPTERS = Path(__file__).resolve().parent / "peers_adapters"
 SEED = 20261129

@@ -1,10 +1,10 @@
-"""Plain decoding, chains, prompt lookup, draft trees and Medusa at equal verify budgets. One table.
+"""Plain decoding, chains, prompt lookup, draft trees, Medusa and streaming at equal verify budgets. One table.
 
-The budget is what the target's pass carries beyond the pending token: drafted tokens of a chain, nodes of a tree.
+The budget is what the target's pass carries beyond the pending token: drafted tokens of a chain, nodes of a tree. Streaming has rows of streams beside them, in the top layers; they are counted in a column.
 Shapes are the best ones for the acceptance measured on other prompts. All methods take turns, prompt by prompt. Run it
 with nothing else running:
 
-    python benchmarks/tree_speed.py --heads FOLDER [--save FILE]
+    python benchmarks/tree_speed.py [--save FILE]
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import torch
 from specdec_lab import PromptLookupDrafter, load_pair, speculative_rounds
 from specdec_lab.decoding.drafters import NoDrafter
 from specdec_lab.decoding.medusa import MedusaDrafter
+from specdec_lab.decoding.streams import StreamDrafter
 from specdec_lab.decoding.token_tree import TreeShape
 from specdec_lab.decoding.tree_decode import tree_rounds
 from specdec_lab.decoding.tree_drafters import ConfidenceTreeDrafter, ModelTreeDrafter
@@ -29,8 +30,9 @@ from specdec_lab.measure.interleave import take_turns
 from specdec_lab.measure.passes import time_passes
 from specdec_lab.measure.trees import RankAcceptance, best_shape, expected_tokens, load_tree_reference
 from specdec_lab.models.medusa import load_medusa
+from specdec_lab.models.streams import load_streams
 
-WIDE = {"draft tree": (6, 4, 3, 2), "Medusa": (8, 4, 3, 2)}
+WIDE = {"draft tree": (6, 4, 3, 2), "Medusa": (8, 4, 3, 2), "streaming": (8, 4, 3, 2)}
 
 
 def main() -> None:
@@ -39,7 +41,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--pair", default="tiny")
-    parser.add_argument("--heads", required=True, help="folder of Medusa heads (specdec_lab.training.medusa)")
+    parser.add_argument("--heads", default="tiny", help="Medusa heads: bundled, or a folder")
+    parser.add_argument("--streams", default="tiny", help="streams: bundled, or a folder")
     parser.add_argument("--budgets", type=int, nargs="*", default=[4, 8, 16, 32])
     parser.add_argument("--depth", type=int, default=4, help="most levels, which is draft passes")
     parser.add_argument("--prompts", type=int, default=8, help="timed; as many others calibrate")
@@ -54,7 +57,11 @@ def main() -> None:
     options = parser.parse_args()
     new, depth = options.new_tokens, options.depth
 
-    pair, heads = load_pair(options.pair), load_medusa(options.heads)
+    pair, heads, streams = (
+        load_pair(options.pair),
+        load_medusa(options.heads),
+        load_streams(options.streams),
+    )
     timed = pair.prompt_ids[: options.prompts]
     others = pair.prompt_ids[options.prompts : 2 * options.prompts] or timed
 
@@ -67,6 +74,7 @@ def main() -> None:
     drafters = {
         "draft tree": ModelTreeDrafter(pair.draft, (1,), vocabulary=pair.target.config.vocab_size),
         "Medusa": MedusaDrafter(heads, (1,)),
+        "streaming": StreamDrafter(pair.target, streams, (1,)),
     }
     if options.counts_from:
         before = load_tree_reference(options.counts_from)
@@ -89,10 +97,13 @@ def main() -> None:
     def add(method, budget, decode, nodes, levels, extra):
         contenders[f"{method} {budget}"] = decode
         facts[f"{method} {budget}"] = {
-            "method": method, "budget": budget, "nodes": nodes, "depth": levels, "extra_parameters": extra
+            "method": method, "budget": budget, "nodes": nodes, "depth": levels, "extra_parameters": extra,
+            "stream_rows": (1 + nodes) * levels if method == "streaming" else 0,
         }  # fmt: skip
 
-    draft_size, heads_size = (sum(p.numel() for p in m.parameters()) for m in (pair.draft, heads))
+    draft_size, heads_size, streams_size = (
+        sum(p.numel() for p in m.parameters()) for m in (pair.draft, heads, streams)
+    )
 
     def chain(drafter, gamma):
         return lambda prompt: speculative_rounds(pair.target, drafter, prompt, gamma=gamma, **settings)
@@ -112,6 +123,9 @@ def main() -> None:
         shape = best_shape(acceptance["Medusa"], budget)
         medusa = MedusaDrafter(heads, shape)
         add("Medusa", budget, tree(medusa, shape), len(shape), shape.depth, heads_size)
+        shape = best_shape(acceptance["streaming"], budget)
+        streaming = StreamDrafter(pair.target, streams, shape)
+        add("streaming", budget, tree(streaming, shape), len(shape), shape.depth, streams_size)
     found = take_turns(
         contenders,
         timed,
@@ -129,7 +143,7 @@ def main() -> None:
     )
     print("v(n): " + ", ".join(f"v({n}) = {times.verify_cost(n):.2f}" for n in sorted(times)))
     print(
-        f"{'method':<16}{'budget':>7}{'nodes':>7}{'tokens per round':>18}  speed-up over plain decoding (range)"
+        f"{'method':<16}{'budget':>7}{'nodes':>7}{'stream rows':>13}{'tokens per round':>18}  speed-up over plain decoding (range)"
     )
     rows = []
     for name, its in facts.items():
@@ -147,7 +161,7 @@ def main() -> None:
             }
         )
         print(
-            f"{its['method']:<16}{its['budget']:>7}{its['nodes']:>7}{tau:>18.2f}  {middle:.2f}  "
+            f"{its['method']:<16}{its['budget']:>7}{its['nodes']:>7}{its['stream_rows']:>13}{tau:>18.2f}  {middle:.2f}  "
             f"({min(ratios):.2f} to {max(ratios):.2f})"
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import sys
@@ -85,21 +86,58 @@ def test_tree_speed_prints_and_saves_what_can_be_loaded(capsys, monkeypatch, tmp
     from specdec_lab import load_pair
     from specdec_lab.measure.trees import load_tree_reference
     from specdec_lab.models.medusa import MedusaHeads
+    from specdec_lab.models.streams import Streams
 
     torch.manual_seed(0)
-    config = load_pair("tiny").target.config
-    MedusaHeads(config.hidden_size, config.vocab_size, 2).save(tmp_path / "heads")
+    target = load_pair("tiny").target
+    MedusaHeads(target.config.hidden_size, target.config.vocab_size, 2).save(tmp_path / "heads")
+    Streams.beside(target, streams=2, layers=1, rank=2).save(tmp_path / "streams")
     sizes = {"--prompts": "1", "--new-tokens": "8", "--runs": "1", "--passes": "4", "--depth": "2"}
     arguments = ["tree_speed.py", *[word for pair in sizes.items() for word in pair], "--budgets", "4"]
-    where = ["--heads", str(tmp_path / "heads"), "--save", str(tmp_path / "trees.json")]
-    monkeypatch.setattr(sys, "argv", [*arguments, *where])
+    where = ["--heads", str(tmp_path / "heads"), "--streams", str(tmp_path / "streams")]
+    monkeypatch.setattr(sys, "argv", [*arguments, *where, "--save", str(tmp_path / "trees.json")])
     runpy.run_path(str(BENCHMARKS / "tree_speed.py"), run_name="__main__")
     output = capsys.readouterr().out
     assert "all outputs equal: True" in output
     found = load_tree_reference(tmp_path / "trees.json")
     assert {row["method"] for row in found["rows"]} == {
-        "plain", "chain", "prompt lookup", "draft tree", "confidence tree", "Medusa"
+        "plain", "chain", "prompt lookup", "draft tree", "confidence tree", "Medusa", "streaming"
     }  # fmt: skip
-    assert all(row["nodes"] <= 4 for row in found["rows"]) and found["verify_cost"]["1"] == 1
+    for row in found["rows"]:
+        assert row["nodes"] <= 4 and (row["stream_rows"] > 0) == (row["method"] == "streaming")
+    assert found["verify_cost"]["1"] == 1
     assert {row["shape"] for row in found["prediction"]} > {"best"}
     assert found["card"]["command"].startswith("python benchmarks/tree_speed.py --prompts 1")
+
+
+def test_stream_ablation_prints_and_saves_what_can_be_loaded(capsys, monkeypatch, tmp_path):
+    import torch
+
+    from specdec_lab import load_pair
+    from specdec_lab.measure.trees import load_tree_reference
+    from specdec_lab.models.streams import Streams
+
+    torch.manual_seed(0)
+    target, folders = load_pair("tiny").target, []
+    for layers in (1, 2):
+        folders.append(str(tmp_path / str(layers)))
+        streams = Streams.beside(target, streams=2, layers=layers, rank=2)
+        streams.save(folders[-1])
+        figures = {"held_out_accuracy": [{"top1": 0.1 * layers}] * 2, "parameters": 7}
+        card = json.dumps({"recipe": {"layers": layers}, "figures": figures})
+        (tmp_path / str(layers) / "card.json").write_text(card, encoding="utf-8")
+    sizes = {"--prompts": "1", "--new-tokens": "8", "--runs": "1", "--budget": "3", "--prune-layers": "2"}
+    words = [word for pair in sizes.items() for word in pair]
+    where = ["--prune-streams", "2", "--keep", "0", "1", "--save", str(tmp_path / "streams.json")]
+    monkeypatch.setattr(sys, "argv", ["stream_ablation.py", *folders, *words, *where])
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    runpy.run_path(str(BENCHMARKS / "stream_ablation.py"), run_name="__main__")
+    assert "all outputs equal: True" in capsys.readouterr().out
+    found = load_tree_reference(tmp_path / "streams.json")
+    settings = [(row["layers"], row["streams"], row["keep"]) for row in found["rows"]]
+    assert settings == [(1, 1, None), (1, 2, None), (2, 1, None), (2, 2, None), (2, 2, 0), (2, 2, 1)]
+    rows = {
+        setting: row["stream_rows_per_round"] for setting, row in zip(settings, found["rows"], strict=True)
+    }
+    assert rows[2, 2, 0] < rows[2, 2, None] and rows[2, 2, 0] == 2.0  # the row before the drafts, two streams
+    assert found["accuracy"]["2"][0]["top1"] == 0.2 and found["parameters"] == {"1": 7, "2": 7}

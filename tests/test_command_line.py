@@ -134,11 +134,11 @@ def test_a_fresh_process_in_a_plain_terminal(tmp_path):
 def test_doctor_is_content_here(capsys):
     assert main(["doctor"]) == 0
     output = capsys.readouterr().out
-    assert "bundled pair" in output and "WRONG" not in output
+    assert "bundled weights" in output and "WRONG" not in output
 
 
 def test_doctor_names_what_is_missing_and_what_to_do(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(environment, "_ASSETS", tmp_path)
+    monkeypatch.setattr(environment, "ASSETS", tmp_path)
     real = environment.importlib.import_module
 
     def without_torch(name):
@@ -150,15 +150,15 @@ def test_doctor_names_what_is_missing_and_what_to_do(capsys, monkeypatch, tmp_pa
     assert main(["doctor"]) == 1
     output = capsys.readouterr().out
     assert "torch cannot be imported (ImportError: libtorch.so is not there)" in output
-    assert "The weights of the pair are missing. Install the package again" in output
+    assert "The weights in tiny are missing. Install the package again" in output
 
 
 def test_doctor_finds_a_damaged_weight_file(monkeypatch, tmp_path):
     folder = tmp_path / "tiny"
     folder.mkdir()
     (folder / "card.json").write_text('{"sha256": {"a.bin": "00"}}', encoding="utf-8")
-    monkeypatch.setattr(environment, "_ASSETS", tmp_path)
-    assert "a.bin is missing" in environment._assets().sentence
+    monkeypatch.setattr(environment, "ASSETS", tmp_path)
+    assert "a.bin is missing in tiny" in environment._assets().sentence
     (folder / "a.bin").write_bytes(b"damaged")
     finding = environment._assets()
     assert finding.level == environment.WRONG and "sha256 differs" in finding.sentence

@@ -19,7 +19,8 @@ class StreamDrafter(CrossingDrafter):
     """Crosses the likeliest tokens of the streams that rode on the target's last pass. Taught in notebook 10.
 
     Every row of the pass carries its streams, so whatever path is accepted, what comes next has been guessed. No
-    draft model, no second cache; stream rows are never in the cache.
+    draft model, no second cache; stream rows are never in the cache. The drafter holds a copy of the top layers'
+    weights with the streams' adapters in them, as they are when it is made.
 
     Args:
         target: the transformers model that decodes; its head reads the streams.
@@ -47,13 +48,14 @@ class StreamDrafter(CrossingDrafter):
         self._target = target.model if isinstance(target, TransformersAdapter) else target
         streams.check_fits(self._target)
         self._streams, self.guess_count = streams, len(streams)
+        self._folded = streams.fold(self._target)
         self._keep = None if keep is None else check_count(keep, "keep", least=0)
         super().__init__(tree)
 
     def use_tree(self, tree: Any) -> None:
         """Draft this shape from now on, with as many streams as it has levels."""
         super().use_tree(tree)
-        self.rider = StreamRider(self._streams, count=self.depth, keep=self._keep)
+        self.rider = StreamRider(self._streams, count=self.depth, keep=self._keep, folded=self._folded)
 
     @property
     def stream_rows(self) -> int:

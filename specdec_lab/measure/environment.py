@@ -13,13 +13,13 @@ import platform
 import sys
 from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from specdec_lab import __version__
+from specdec_lab.files import ASSETS
 
 OK, NOTE, WRONG = "ok", "note", "wrong"
-_ASSETS = Path(__file__).resolve().parents[1] / "assets"
+BUNDLED = ("tiny", "tiny-medusa", "tiny-streams")
 
 
 @dataclass(frozen=True)
@@ -124,32 +124,19 @@ def _transformers() -> Finding:
 
 
 def _assets() -> Finding:
-    card = _ASSETS / "tiny" / "card.json"
-    if not card.exists():
-        return Finding(
-            WRONG,
-            "bundled pair",
-            "The weights of the pair are missing.",
-            "Install the package again: pip install .",
-        )
-    expected = json.loads(card.read_text(encoding="utf-8"))["sha256"]
-    for name, digest in expected.items():
-        file = card.parent / name
-        if not file.exists():
-            return Finding(
-                WRONG,
-                "bundled pair",
-                f"{name} is missing.",
-                "Install the package again: pip install --force-reinstall .",
-            )
-        if hashlib.sha256(file.read_bytes()).hexdigest() != digest:
-            return Finding(
-                WRONG,
-                "bundled pair",
-                f"{name} is not the file that was shipped (sha256 differs).",
-                "Install the package again: pip install --force-reinstall .",
-            )
-    return Finding(OK, "bundled pair", f"{len(expected)} files, all as shipped; no network is needed.")
+    again, count = "Install the package again: pip install --force-reinstall .", 0
+    for folder in BUNDLED:
+        card = ASSETS / folder / "card.json"
+        if not card.exists():
+            return Finding(WRONG, "bundled weights", f"The weights in {folder} are missing.", again)
+        for name, digest in json.loads(card.read_text(encoding="utf-8"))["sha256"].items():
+            file, count = card.parent / name, count + 1
+            if not file.exists():
+                return Finding(WRONG, "bundled weights", f"{name} is missing in {folder}.", again)
+            if hashlib.sha256(file.read_bytes()).hexdigest() != digest:
+                sentence = f"{name} in {folder} is not the file that was shipped (sha256 differs)."
+                return Finding(WRONG, "bundled weights", sentence, again)
+    return Finding(OK, "bundled weights", f"{count} files, all as shipped; no network is needed.")
 
 
 def _optional() -> list[Finding]:

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from specdec_lab.files import ASSETS
+
 from .cost_profile import CostProfile
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FOLDER = Path(__file__).resolve().parents[1] / "assets" / "reference"
+FOLDER = ASSETS / "reference"
 TABLE, COSTS, CARD = "dial.csv", "costs.json", "card.json"
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from specdec_lab.files import ASSETS
+
 
 class MedusaHead(nn.Module):
     """A residual block, then a projection on the vocabulary: (..., hidden) → (..., vocab)."""
@@ -80,11 +82,11 @@ class MedusaHeads(nn.Module):
         (folder / "config.json").write_text(json.dumps(sizes, indent=1) + "\n", encoding="utf-8")
 
 
-def load_medusa(folder: str | Path, *, dtype: torch.dtype | None = None) -> MedusaHeads:
-    """The heads that `MedusaHeads.save` wrote into a folder. None are bundled yet; `training/medusa.py` makes them.
+def load_medusa(folder: str | Path = "tiny", *, dtype: torch.dtype | None = None) -> MedusaHeads:
+    """The heads that `MedusaHeads.save` wrote into a folder, or the bundled ones (`training/medusa.py` makes them).
 
     Args:
-        folder: where they are.
+        folder: where they are; "tiny" for the bundled ones, which belong to the target of `load_pair("tiny")`.
         dtype: of the loaded weights; float32 unless given.
 
     Raises:
@@ -93,11 +95,12 @@ def load_medusa(folder: str | Path, *, dtype: torch.dtype | None = None) -> Medu
     Taught in notebook 09.
 
     Example:
-        >>> heads = load_medusa("heads")  # doctest: +SKIP
+        >>> len(load_medusa("tiny"))
+        4
     """
     from safetensors.torch import load_file
 
-    folder = Path(folder)
+    folder = ASSETS / "tiny-medusa" if folder == "tiny" else Path(folder)
     if not (folder / "config.json").is_file():
         raise ValueError(f"folder must hold Medusa heads, got {str(folder)!r}")
     heads = MedusaHeads(**json.loads((folder / "config.json").read_text(encoding="utf-8")))

@@ -17,7 +17,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-ASSETS = Path(__file__).resolve().parents[1] / "assets"
+from specdec_lab.files import ASSETS
+
 # name → (folder in assets/, folder of the draft in it)
 BUNDLED = {"tiny": ("tiny", "draft"), "tiny-weak": ("tiny", "weak")}
 

@@ -19,7 +19,9 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import PreTrainedModel
 
-ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+from specdec_lab.files import ASSETS
+
+ATTENTION, MLP = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_proj", "down_proj")
 FAMILIES = ("llama", "mistral", "qwen2")
 
 
@@ -35,11 +37,48 @@ class Adapter(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.up(self.down(x))
 
+    @property
+    def weight(self) -> torch.Tensor:
+        """The same as one matrix, (out, in)."""
+        return self.up.weight @ self.down.weight
+
+
+def linear_of(layer: nn.Module, name: str) -> nn.Linear:
+    """One of a layer's linear maps, by name."""
+    return getattr(layer.self_attn if name in ATTENTION else layer.mlp, name)
+
+
+class FoldedMaps:
+    """A layer's linear maps for streams with the adapters added into the weights, those that read the same input as
+    one: a copy of the layer's weights buys few large products instead of many small ones."""
+
+    def __init__(self, layer: nn.Module, adapters: nn.ModuleDict) -> None:
+        self._groups: dict[tuple[str, ...], tuple[torch.Tensor, torch.Tensor | None, list[int]]] = {}
+        for group in (ATTENTION[:3], ATTENTION[3:], MLP[:2], MLP[2:]):
+            maps = [linear_of(layer, name) for name in group]
+            weight = torch.cat(
+                [x.weight + adapters[name].weight.to(x.weight) for name, x in zip(group, maps, strict=True)]
+            )
+            sizes, bias = [len(x.weight) for x in maps], None
+            if any(x.bias is not None for x in maps):
+                parts = [
+                    weight.new_zeros(n) if x.bias is None else x.bias
+                    for n, x in zip(sizes, maps, strict=True)
+                ]
+                bias = torch.cat(parts)
+            self._groups[group] = (weight.detach(), None if bias is None else bias.detach(), sizes)
+
+    def __call__(self, group: tuple[str, ...], x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        weight, bias, sizes = self._groups[group]
+        return F.linear(x, weight, bias).split(sizes, dim=-1)
+
 
 class StreamLayer(nn.Module):
     """One layer of the target as streams run it: its own weights, and an adapter beside each linear map."""
 
-    def __init__(self, hidden_size: int, intermediate_size: int, heads: tuple[int, int, int], rank: int) -> None:
+    def __init__(
+        self, hidden_size: int, intermediate_size: int, heads: tuple[int, int, int], rank: int
+    ) -> None:
         super().__init__()
         queries, keys, head_size = heads
         sizes = {
@@ -51,7 +90,7 @@ class StreamLayer(nn.Module):
             "up_proj": (hidden_size, intermediate_size),
             "down_proj": (intermediate_size, hidden_size),
         }
-        self.adapters = nn.ModuleDict({name: Adapter(*sizes[name], rank) for name in ADAPTED})
+        self.adapters = nn.ModuleDict({name: Adapter(*sizes[name], rank) for name in (*ATTENTION, *MLP)})
         self.head_size = head_size
 
     def forward(
@@ -62,6 +101,7 @@ class StreamLayer(nn.Module):
         values: torch.Tensor,
         visible: torch.Tensor,
         turn: tuple[torch.Tensor, torch.Tensor],
+        maps: FoldedMaps | None = None,
     ) -> torch.Tensor:
         """Streams (batch, n, γ, hidden) through `layer` of the target.
 
@@ -70,19 +110,22 @@ class StreamLayer(nn.Module):
             keys, values: the main stream's, (batch, heads, length, head size).
             visible: (n, length) bool, what the main stream sees at each of the n positions.
             turn: cosine and sine of the streams' positions, (batch, n, γ, head size) each.
+            maps: `fold(layer)`, the same faster where the adapters stay as they are.
         """
-        attention, mlp = layer.self_attn, layer.mlp
+        run = maps or (
+            lambda group, x: tuple(linear_of(layer, name)(x) + self.adapters[name](x) for name in group)
+        )
+        scaling = layer.self_attn.scaling
         read = layer.input_layernorm(streams)
-        own = lambda name: self._map(attention, name, read).unflatten(-1, (-1, self.head_size))  # noqa: E731
-        query, key, value = (own(name) for name in ("q_proj", "k_proj", "v_proj"))
+        query, key, value = (part.unflatten(-1, (-1, self.head_size)) for part in run(ATTENTION[:3], read))
         query, key = turned(query, *turn), turned(key, *turn)
         groups = query.shape[-2] // key.shape[-2]
         key, value = (part.repeat_interleave(groups, dim=-2) for part in (key, value))
         keys, values = (part.repeat_interleave(groups, dim=1) for part in (keys, values))
         # a stream sees the main stream up to its position, and the streams of that position up to itself
-        ahead = torch.einsum("bnshd,bhld->bhnsl", query, keys) * attention.scaling
+        ahead = torch.einsum("bnshd,bhld->bhnsl", query, keys) * scaling
         ahead = ahead.masked_fill(~visible[:, None, :], float("-inf"))
-        beside = torch.einsum("bnshd,bnthd->bhnst", query, key) * attention.scaling
+        beside = torch.einsum("bnshd,bnthd->bhnst", query, key) * scaling
         lower = torch.ones(beside.shape[-2:], dtype=torch.bool, device=beside.device).tril()
         beside = beside.masked_fill(~lower, float("-inf"))
         weights = torch.cat([ahead, beside], dim=-1).softmax(-1)
@@ -90,13 +133,14 @@ class StreamLayer(nn.Module):
         mixed = torch.einsum("bhnsl,bhld->bnshd", ahead, values) + torch.einsum(
             "bhnst,bnthd->bnshd", beside, value
         )
-        streams = streams + self._map(attention, "o_proj", mixed.flatten(-2))
-        read = layer.post_attention_layernorm(streams)
-        gated = mlp.act_fn(self._map(mlp, "gate_proj", read)) * self._map(mlp, "up_proj", read)
-        return streams + self._map(mlp, "down_proj", gated)
+        streams = streams + run(ATTENTION[3:], mixed.flatten(-2))[0]
+        gate, up = run(MLP[:2], layer.post_attention_layernorm(streams))
+        return streams + run(MLP[2:], layer.mlp.act_fn(gate) * up)[0]
 
-    def _map(self, owner: nn.Module, name: str, x: torch.Tensor) -> torch.Tensor:
-        return getattr(owner, name)(x) + self.adapters[name](x)
+    def fold(self, layer: nn.Module) -> FoldedMaps:
+        """This layer's maps with its adapters added into the weights."""
+        with torch.no_grad():
+            return FoldedMaps(layer, self.adapters)
 
 
 def turned(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
@@ -174,6 +218,11 @@ class Streams(nn.Module):
         if other.sizes != self.sizes:
             raise ValueError(f"streams of sizes {self.sizes} do not fit a target that needs {other.sizes}")
 
+    def fold(self, target: PreTrainedModel) -> list[FoldedMaps]:
+        """The top layers' maps with the adapters added into the weights, for a `StreamRider`."""
+        top = list(target.get_decoder().layers)[-len(self.layers) :]
+        return [own.fold(layer) for own, layer in zip(self.layers, top, strict=True)]
+
     def begin(self, hidden: torch.Tensor, count: int) -> torch.Tensor:
         """The first `count` streams of every position: (batch, n, hidden) → (batch, n, count, hidden)."""
         return self.start(hidden).unsqueeze(-2) + self.embedding[:count]
@@ -215,10 +264,19 @@ class StreamRider:
             exactly the first of more. None for all.
         keep: at most so many drafted nodes get streams, those that the early exit finds likeliest; the row before
             the drafts always does. None for all.
+        folded: `streams.fold(target)`: the same, faster, while the weights stay as they are.
     """
 
-    def __init__(self, streams: Streams, *, count: int | None = None, keep: int | None = None) -> None:
+    def __init__(
+        self,
+        streams: Streams,
+        *,
+        count: int | None = None,
+        keep: int | None = None,
+        folded: list[FoldedMaps] | None = None,
+    ) -> None:
         self.streams, self.keep = streams, keep
+        self.folded = folded or [None] * len(streams.layers)
         self.count = len(streams) if count is None else count
         self.rows = 0  # stream rows so far
 
@@ -233,7 +291,9 @@ class StreamRider:
         input_ids: torch.Tensor,
     ) -> Iterator[list[torch.Tensor]]:
         if past_key_values is None:
-            raise ValueError("past_key_values must be a cache: streams read the main stream's keys and values")
+            raise ValueError(
+                "past_key_values must be a cache: streams read the main stream's keys and values"
+            )
         decoder, networks = model.get_decoder(), self.streams.layers
         layers = list(decoder.layers)[len(decoder.layers) - len(networks) :]
         first, new = past_key_values.get_seq_length(), input_ids.shape[1]
@@ -264,7 +324,13 @@ class StreamRider:
             def pass_on(module: nn.Module, args: tuple, output: Any) -> None:
                 cache = past_key_values.layers[module.self_attn.layer_idx]
                 held["streams"] = networks[place](
-                    module, held["streams"], cache.keys, cache.values, held["visible"], held["turn"]
+                    module,
+                    held["streams"],
+                    cache.keys,
+                    cache.values,
+                    held["visible"],
+                    held["turn"],
+                    self.folded[place],
                 )
 
             return pass_on
@@ -293,7 +359,9 @@ class StreamRider:
         path = seen.clone()
         path[:, 0] = False  # the row before the drafts has been chosen already
         seen.fill_diagonal_(False)
-        parents = (seen * torch.arange(rows, device=seen.device)).amax(-1)  # parents stand before their children
+        parents = (seen * torch.arange(rows, device=seen.device)).amax(
+            -1
+        )  # parents stand before their children
         says = self.streams.early(model, hidden[0]).log_softmax(-1)
         step = says[parents, ids[0]]
         likely = (path * step).sum(-1)
@@ -312,11 +380,11 @@ def check_family(target: Any) -> None:
         )
 
 
-def load_streams(folder: str | Path, *, dtype: torch.dtype | None = None) -> Streams:
-    """The streams that `Streams.save` wrote into a folder.
+def load_streams(folder: str | Path = "tiny", *, dtype: torch.dtype | None = None) -> Streams:
+    """The streams that `Streams.save` wrote into a folder, or the bundled ones (`training/streams.py` makes them).
 
     Args:
-        folder: where they are.
+        folder: where they are; "tiny" for the bundled ones, which belong to the target of `load_pair("tiny")`.
         dtype: of the loaded weights; float32 unless given.
 
     Raises:
@@ -325,11 +393,12 @@ def load_streams(folder: str | Path, *, dtype: torch.dtype | None = None) -> Str
     Taught in notebook 10.
 
     Example:
-        >>> streams = load_streams("streams")  # doctest: +SKIP
+        >>> len(load_streams("tiny"))
+        4
     """
     from safetensors.torch import load_file
 
-    folder = Path(folder)
+    folder = ASSETS / "tiny-streams" if folder == "tiny" else Path(folder)
     if not (folder / "config.json").is_file():
         raise ValueError(f"folder must hold streams, got {str(folder)!r}")
     streams = Streams(**json.loads((folder / "config.json").read_text(encoding="utf-8")))

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from torch import Tensor
 
+from specdec_lab.files import ASSETS
+
 from .corpus import encode_groups, read_corpus, split_corpus
 from .distill import distill
 from .finish import between, move_towards
@@ -28,7 +30,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m specdec_lab.training", description=__doc__)
     parser.add_argument("--corpus", required=True, type=Path, help=f"Tiny Shakespeare, from {CORPUS_URL}")
     parser.add_argument("--work", type=Path, default=Path("checkpoints"), help="where checkpoints go")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "assets" / "tiny")
+    parser.add_argument("--out", type=Path, default=ASSETS / "tiny")
     options = parser.parse_args(arguments)
     recipe, work = Recipe(), options.work
     work.mkdir(parents=True, exist_ok=True)

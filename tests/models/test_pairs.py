@@ -11,7 +11,8 @@ import torch
 
 from specdec_lab import autoregressive_decode, load_pair, speculative_decode, speculative_rounds
 from specdec_lab.decoding.rounds import Trace
-from specdec_lab.models.pairs import ASSETS, random_like
+from specdec_lab.files import ASSETS
+from specdec_lab.models.pairs import random_like
 from specdec_lab.models.scripted import ScriptedModel, last_token
 from specdec_lab.training.gates import repeated_within, shared_between, smallest_gap
 

@@ -9,8 +9,8 @@ import torch
 
 from specdec_lab.models.medusa import MedusaHeads, load_medusa
 from specdec_lab.training import medusa
-from specdec_lab.training.fit import build
 from specdec_lab.training.ahead import targets
+from specdec_lab.training.fit import build
 from specdec_lab.training.medusa import MedusaRecipe, accuracy, hidden_states, train
 from specdec_lab.training.recipe import Recipe, Schedule, Shape
 from specdec_lab.training.selftext import SelfText
