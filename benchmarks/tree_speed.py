@@ -50,18 +50,21 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--passes", type=int, default=2000, help="target passes behind each predicted τ")
     parser.add_argument(
-        "--counts-from", metavar="FILE", help="take acceptance and predictions from what an earlier run saved: they "
-        "are counts, which a busy machine does not spoil",
-    )  # fmt: skip
+        "--methods", nargs="+", choices=list(WIDE), default=list(WIDE), help="methods to count and time"
+    )
+    parser.add_argument(
+        "--counts-from",
+        nargs="+",
+        metavar="FILE",
+        default=[],
+        help="take acceptance and predictions from what earlier runs saved: they are counts, which a busy machine "
+        "does not spoil",
+    )
     parser.add_argument("--save", metavar="FILE", help="write everything as JSON here")
     options = parser.parse_args()
     new, depth = options.new_tokens, options.depth
 
-    pair, heads, streams = (
-        load_pair(options.pair),
-        load_medusa(options.heads),
-        load_streams(options.streams),
-    )
+    pair = load_pair(options.pair)
     timed = pair.prompt_ids[: options.prompts]
     others = pair.prompt_ids[options.prompts : 2 * options.prompts] or timed
 
@@ -71,21 +74,29 @@ def main() -> None:
                 pair.target, drafter, prompt, max_new_tokens=tokens, tree=shape, eos_token_id=None
             )
 
-    drafters = {
-        "draft tree": ModelTreeDrafter(pair.draft, (1,), vocabulary=pair.target.config.vocab_size),
-        "Medusa": MedusaDrafter(heads, (1,)),
-        "streaming": StreamDrafter(pair.target, streams, (1,)),
-    }
-    if options.counts_from:
-        before = load_tree_reference(options.counts_from)
-        acceptance = {
-            method: RankAcceptance(tuple(map(tuple, chances)), ())
-            for method, chances in before["acceptance"].items()
-        }
-        prediction, counted = before["prediction"], before["card"]["counted_by"]
-    else:
-        acceptance, prediction = count(drafters, rounds, timed, others, options)
-        counted = " ".join(["python benchmarks/tree_speed.py", *sys.argv[1:]])
+    drafters, sizes = {}, {}
+    if "draft tree" in options.methods:
+        drafters["draft tree"] = ModelTreeDrafter(pair.draft, (1,), vocabulary=pair.target.config.vocab_size)
+    if "Medusa" in options.methods:
+        heads = load_medusa(options.heads)
+        drafters["Medusa"], sizes["Medusa"] = MedusaDrafter(heads, (1,)), size(heads)
+    if "streaming" in options.methods:
+        streams = load_streams(options.streams)
+        drafters["streaming"] = StreamDrafter(pair.target, streams, (1,))
+        sizes["streaming"] = size(streams)
+    sizes["draft tree"] = size(pair.draft)
+    acceptance, prediction, counted = {}, [], []
+    for file in options.counts_from:
+        before = load_tree_reference(file)
+        counted += before["card"]["counted_by"]
+        prediction += before["prediction"]
+        for method, chances in before["acceptance"].items():
+            acceptance[method] = RankAcceptance(tuple(map(tuple, chances)), ())
+    left = {name: drafter for name, drafter in drafters.items() if name not in acceptance}
+    if left:
+        more, its = count(left, rounds, timed, others, options)
+        acceptance, prediction = acceptance | more, prediction + its
+        counted.append(" ".join(["python benchmarks/tree_speed.py", *sys.argv[1:]]))
 
     most = max(options.budgets) + 1
     times = time_passes(
@@ -101,10 +112,6 @@ def main() -> None:
             "stream_rows": (1 + nodes) * levels if method == "streaming" else 0,
         }  # fmt: skip
 
-    draft_size, heads_size, streams_size = (
-        sum(p.numel() for p in m.parameters()) for m in (pair.draft, heads, streams)
-    )
-
     def chain(drafter, gamma):
         return lambda prompt: speculative_rounds(pair.target, drafter, prompt, gamma=gamma, **settings)
 
@@ -114,18 +121,13 @@ def main() -> None:
     add("plain", 0, chain(NoDrafter(), 1), 0, 0, 0)
     for budget in options.budgets:
         if budget <= 16:
-            add("chain", budget, chain(pair.draft, budget), budget, budget, draft_size)
+            add("chain", budget, chain(pair.draft, budget), budget, budget, sizes["draft tree"])
             add("prompt lookup", budget, chain(PromptLookupDrafter(), budget), budget, budget, 0)
-        shape = best_shape(acceptance["draft tree"], budget)
-        add("draft tree", budget, tree(drafters["draft tree"], shape), len(shape), shape.depth, draft_size)
         confident = ConfidenceTreeDrafter(pair.draft, budget, depth, vocabulary=pair.target.config.vocab_size)
-        add("confidence tree", budget, tree(confident, None), budget, depth, draft_size)
-        shape = best_shape(acceptance["Medusa"], budget)
-        medusa = MedusaDrafter(heads, shape)
-        add("Medusa", budget, tree(medusa, shape), len(shape), shape.depth, heads_size)
-        shape = best_shape(acceptance["streaming"], budget)
-        streaming = StreamDrafter(pair.target, streams, shape)
-        add("streaming", budget, tree(streaming, shape), len(shape), shape.depth, streams_size)
+        add("confidence tree", budget, tree(confident, None), budget, depth, sizes["draft tree"])
+        for method, drafter in drafters.items():
+            shape = best_shape(acceptance[method], budget)
+            add(method, budget, tree(drafter, shape), len(shape), shape.depth, sizes[method])
     found = take_turns(
         contenders,
         timed,
@@ -225,6 +227,11 @@ def count(drafters, rounds, timed, others, options):
                     f"predicted, {row['measured']:.3f} in {passes} passes ({100 * (row['predicted'] / row['measured'] - 1):+.1f} %)"
                 )
     return acceptance, prediction
+
+
+def size(model: torch.nn.Module) -> int:
+    """Its parameters."""
+    return sum(weight.numel() for weight in model.parameters())
 
 
 def variants(prompts: list[list[int]]) -> list[list[int]]:

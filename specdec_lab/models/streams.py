@@ -159,8 +159,9 @@ class Streams(nn.Module):
         layers: N_s, how many layers from the top they go through.
         rank: of the adapters.
 
-    Source: Bhendawade et al. 2024 (arXiv 2402.11131), section 3.1. Here the target stays frozen and adapters serve
-    the streams alone, so that its output cannot change; the paper trains adapters that the main stream shares.
+    Source: Bhendawade et al. 2024 (arXiv 2402.11131), section 3.1. The target stays frozen and adapters serve the
+    streams alone, so that its output cannot change: what the paper's later versions call the lossless setting (its
+    first one fine-tunes the target too).
 
     Example:
         >>> streams = Streams.beside(target, streams=3, layers=4, rank=8)  # doctest: +SKIP

@@ -221,7 +221,7 @@ MUTANTS = [
 ]
 
 # ------------------------------------------------------------ trees
-SESSION, TREES, MEDUSA = "decoding/session.py", "measure/trees.py", "decoding/medusa.py"
+SESSION, TREES, CROSSING = "decoding/session.py", "measure/trees.py", "decoding/crossing.py"
 WALK, OWN = "proposal.child(node, choices[node + 1])", "return Verdict(path, choices[node + 1])"
 KEPT = "[confirmed + i for i in path][: len(emitted) - 1]"
 
@@ -250,8 +250,8 @@ MUTANTS += [
     Mutant(
         "trees: only first children are looked at",
         "decoding/drafters.py",
-        "for i in self.children[node] if",
-        "for i in self.children[node][:1] if",
+        "for i in self.children(node) if",
+        "for i in self.children(node)[:1] if",
     ),
     Mutant("trees: own token from the wrong row", GREEDY, OWN, "return Verdict(path, choices[len(path)])"),
     Mutant(
@@ -280,14 +280,98 @@ MUTANTS += [
     ),
     Mutant(
         "trees: a later sibling is judged against the whole of p",
-        "decoding/sampling.py",
+        RULE,
         "left = residual(left, q[child])",
         "left = p[node + 1]",
     ),
     Mutant(
         "Medusa: heads shifted by one",
-        MEDUSA,
+        CROSSING,
         "best[depth - 1][rank]",
         "best[min(depth, len(best) - 1)][rank]",
+    ),
+    Mutant("crossing: every rank is the first", CROSSING, "best[depth - 1][rank]", "best[depth - 1][0]"),
+    Mutant(
+        "riders: the first row's guesses are taken, whatever was accepted",
+        LOOP,
+        "target.carried[path[-1] + 1 if path else 0]",
+        "target.carried[0]",
+    ),
+]
+
+STREAMS, STREAM_DRAFTER = "models/streams.py", "decoding/streams.py"
+
+MUTANTS += [
+    Mutant(
+        "streams: begin without a vector of their own",
+        STREAMS,
+        "self.start(hidden).unsqueeze(-2) + self.embedding[:count]",
+        "self.start(hidden).unsqueeze(-2) + 0 * self.embedding[:count]",
+    ),
+    Mutant(
+        "streams: a stream sees the later ones too",
+        STREAMS,
+        "device=beside.device).tril()",
+        "device=beside.device)",
+    ),
+    Mutant(
+        "streams: all stand at their row's position",
+        STREAMS,
+        "places = positions[:, kept, None] + ahead",
+        "places = positions[:, kept, None] + 0 * ahead",
+    ),
+    Mutant(
+        "streams: they see the rivals' rows",
+        STREAMS,
+        "visible = attention_mask[0, 0, -rows:]",
+        "visible = torch.ones_like(attention_mask[0, 0, -rows:])",
+    ),
+    Mutant(
+        "streams: keys of other layers",
+        STREAMS,
+        "cache = past_key_values.layers[module.self_attn.layer_idx]",
+        "cache = past_key_values.layers[module.self_attn.layer_idx - len(networks)]",
+    ),
+    Mutant(
+        "streams: rows are counted once for all streams",
+        STREAMS,
+        "self.rows += streams.shape[0] * streams.shape[1] * streams.shape[2]",
+        "self.rows += streams.shape[0] * streams.shape[1]",
+    ),
+    Mutant(
+        "streams: the head is read without the norm",
+        STREAMS,
+        "target.get_output_embeddings()(target.get_decoder().norm(streams))",
+        "target.get_output_embeddings()(streams)",
+    ),
+    Mutant(
+        "streams: more ride than the tree has levels",
+        STREAM_DRAFTER,
+        "count=self.depth, keep",
+        "count=None, keep",
+    ),
+    Mutant(
+        "pruning: the last step's chance instead of the path's",
+        STREAMS,
+        "likely = (path * step).sum(-1)",
+        "likely = step",
+    ),
+    Mutant(
+        "pruning: the unlikeliest nodes are kept",
+        STREAMS,
+        "likely[1:].topk(self.keep).indices",
+        "likely[1:].topk(self.keep, largest=False).indices",
+    ),
+    Mutant(
+        "pruning: a step is read in the node's own row",
+        STREAMS,
+        "says[parents, ids[0]]",
+        "says[torch.arange(rows), ids[0]]",
+    ),
+    Mutant(
+        "pruning: drafts behind a node without streams",
+        STREAM_DRAFTER,
+        "self._carried.isnan().any()",
+        "self._carried.isnan().all() and False",
     ),
 ]
