@@ -46,16 +46,20 @@ class StreamDrafter(CrossingDrafter):
 
     def __init__(self, target: Any, streams: Streams, tree: Any, *, keep: int | None = None) -> None:
         self._target = target.model if isinstance(target, TransformersAdapter) else target
+        if not isinstance(streams, Streams):
+            raise TypeError(
+                f"streams must be Streams, from load_streams or trained, got {type(streams).__name__}"
+            )
         streams.check_fits(self._target)
         self._streams, self.guess_count = streams, len(streams)
-        self._folded = streams.fold(self._target)
-        self._keep = None if keep is None else check_count(keep, "keep", least=0)
+        keep = None if keep is None else check_count(keep, "keep", least=0)
+        self.rider = StreamRider(streams, keep=keep, folded=streams.fold(self._target))
         super().__init__(tree)
 
     def use_tree(self, tree: Any) -> None:
         """Draft this shape from now on, with as many streams as it has levels."""
         super().use_tree(tree)
-        self.rider = StreamRider(self._streams, count=self.depth, keep=self._keep, folded=self._folded)
+        self.rider.count = self.depth
 
     @property
     def stream_rows(self) -> int:
@@ -71,6 +75,10 @@ class StreamDrafter(CrossingDrafter):
 
     def propose(self, sequence: list[int], limit: int, chance: Chance) -> Proposal:
         """A tree of at most `limit` levels; nothing in the first round and behind a pruned node."""
-        if self._carried is not None and self._carried.isnan().any():
-            return Proposal()
+        if self._carried is not None:
+            if self._carried.isnan().any():
+                return Proposal()
+            limit = min(
+                limit, len(self._carried)
+            )  # the last pass may have been made for a tree of fewer levels
         return super().propose(sequence, limit, chance)

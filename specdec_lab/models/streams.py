@@ -119,21 +119,19 @@ class StreamLayer(nn.Module):
         read = layer.input_layernorm(streams)
         query, key, value = (part.unflatten(-1, (-1, self.head_size)) for part in run(ATTENTION[:3], read))
         query, key = turned(query, *turn), turned(key, *turn)
-        groups = query.shape[-2] // key.shape[-2]
-        key, value = (part.repeat_interleave(groups, dim=-2) for part in (key, value))
-        keys, values = (part.repeat_interleave(groups, dim=1) for part in (keys, values))
+        query = query.unflatten(-2, (key.shape[-2], -1))  # query heads in groups, one for each key head
         # a stream sees the main stream up to its position, and the streams of that position up to itself
-        ahead = torch.einsum("bnshd,bhld->bhnsl", query, keys) * scaling
+        ahead = torch.einsum("bnskgd,bkld->bkgnsl", query, keys) * scaling
         ahead = ahead.masked_fill(~visible[:, None, :], float("-inf"))
-        beside = torch.einsum("bnshd,bnthd->bhnst", query, key) * scaling
+        beside = torch.einsum("bnskgd,bntkd->bkgnst", query, key) * scaling
         lower = torch.ones(beside.shape[-2:], dtype=torch.bool, device=beside.device).tril()
         beside = beside.masked_fill(~lower, float("-inf"))
-        weights = torch.cat([ahead, beside], dim=-1).softmax(-1)
+        weights = torch.cat([ahead, beside], dim=-1).softmax(-1, dtype=torch.float32).to(query.dtype)
         ahead, beside = weights.split([ahead.shape[-1], beside.shape[-1]], dim=-1)
-        mixed = torch.einsum("bhnsl,bhld->bnshd", ahead, values) + torch.einsum(
-            "bhnst,bnthd->bnshd", beside, value
+        mixed = torch.einsum("bkgnsl,bkld->bnskgd", ahead, values) + torch.einsum(
+            "bkgnst,bntkd->bnskgd", beside, value
         )
-        streams = streams + run(ATTENTION[3:], mixed.flatten(-2))[0]
+        streams = streams + run(ATTENTION[3:], mixed.flatten(-3))[0]
         gate, up = run(MLP[:2], layer.post_attention_layernorm(streams))
         return streams + run(MLP[2:], layer.mlp.act_fn(gate) * up)[0]
 
@@ -198,26 +196,21 @@ class Streams(nn.Module):
     @classmethod
     def beside(cls, target: PreTrainedModel, *, streams: int, layers: int, rank: int) -> Streams:
         """Untrained streams of the sizes of a target."""
-        check_family(target)
-        config = target.config
-        if not 1 <= layers <= config.num_hidden_layers:
-            raise ValueError(
-                f"layers must be between 1 and the target's {config.num_hidden_layers}, got {layers}"
-            )
-        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        heads = (config.num_attention_heads, config.num_key_value_heads, size)
-        return cls(config.hidden_size, config.intermediate_size, heads, streams, layers, rank)
+        return cls(**sizes_beside(target, streams, layers, rank))
 
     def __len__(self) -> int:
         return len(self.embedding)
 
     def check_fits(self, target: PreTrainedModel) -> None:
-        """`ValueError` unless these streams have the sizes of the target."""
-        other = Streams.beside(
-            target, streams=len(self), layers=self.sizes["layers"], rank=self.sizes["rank"]
-        )
-        if other.sizes != self.sizes:
-            raise ValueError(f"streams of sizes {self.sizes} do not fit a target that needs {other.sizes}")
+        """`ValueError` unless these streams have the sizes and the dtype of the target."""
+        needed = sizes_beside(target, len(self), self.sizes["layers"], self.sizes["rank"])
+        if needed != self.sizes:
+            raise ValueError(f"streams of sizes {self.sizes} do not fit a target that needs {needed}")
+        if self.embedding.dtype != target.dtype:
+            raise ValueError(
+                f"streams must have the target's dtype {target.dtype}, got {self.embedding.dtype}; "
+                "load_streams takes a dtype"
+            )
 
     def fold(self, target: PreTrainedModel) -> list[FoldedMaps]:
         """The top layers' maps with the adapters added into the weights, for a `StreamRider`."""
@@ -277,8 +270,12 @@ class StreamRider:
         folded: list[FoldedMaps] | None = None,
     ) -> None:
         self.streams, self.keep = streams, keep
-        self.folded = folded or [None] * len(streams.layers)
+        self.folded = [None] * len(streams.layers) if folded is None else folded
         self.count = len(streams) if count is None else count
+        if not 1 <= self.count <= len(streams):
+            raise ValueError(f"count must be between 1 and the {len(streams)} streams, got {count}")
+        if keep is not None and keep < 0:
+            raise ValueError(f"keep must be 0 or more, or None, got {keep}")
         self.rows = 0  # stream rows so far
 
     @contextmanager
@@ -295,6 +292,7 @@ class StreamRider:
             raise ValueError(
                 "past_key_values must be a cache: streams read the main stream's keys and values"
             )
+        self.streams.check_fits(model)
         decoder, networks = model.get_decoder(), self.streams.layers
         layers = list(decoder.layers)[len(decoder.layers) - len(networks) :]
         first, new = past_key_values.get_seq_length(), input_ids.shape[1]
@@ -324,12 +322,16 @@ class StreamRider:
         def along(place: int) -> Any:
             def pass_on(module: nn.Module, args: tuple, output: Any) -> None:
                 cache = past_key_values.layers[module.self_attn.layer_idx]
+                visible, window = held["visible"], window_of(module) if attention_mask is None else None
+                if window is not None:
+                    near = torch.arange(length, device=at.device) > at[held["kept"], None] - window
+                    visible = visible & near
                 held["streams"] = networks[place](
                     module,
                     held["streams"],
                     cache.keys,
                     cache.values,
-                    held["visible"],
+                    visible,
                     held["turn"],
                     self.folded[place],
                 )
@@ -363,11 +365,41 @@ class StreamRider:
         parents = (seen * torch.arange(rows, device=seen.device)).amax(
             -1
         )  # parents stand before their children
-        says = self.streams.early(model, hidden[0]).log_softmax(-1)
+        says = self.streams.early(model, hidden[0]).float().log_softmax(-1)
         step = says[parents, ids[0]]
         likely = (path * step).sum(-1)
         best = likely[1:].topk(self.keep).indices + 1
         return torch.cat([best.new_zeros(1), best.sort().values])
+
+
+def sizes_beside(target: Any, streams: int, layers: int, rank: int) -> dict[str, Any]:
+    """What `Streams` for this target is made of."""
+    check_family(target)
+    config = target.config
+    for name, value in (("streams", streams), ("layers", layers), ("rank", rank)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+    if layers > config.num_hidden_layers:
+        raise ValueError(
+            f"layers must be between 1 and the target's {config.num_hidden_layers}, got {layers}"
+        )
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return {
+        "hidden_size": config.hidden_size,
+        "intermediate_size": config.intermediate_size,
+        "heads": [config.num_attention_heads, config.num_key_value_heads, size],
+        "streams": streams,
+        "layers": layers,
+        "rank": rank,
+    }
+
+
+def window_of(layer: nn.Module) -> int | None:
+    """How far back a layer looks, or None. Qwen2 says it layer by layer, Mistral for all."""
+    attention = layer.self_attn
+    if hasattr(attention, "sliding_window"):
+        return attention.sliding_window
+    return getattr(attention.config, "sliding_window", None)
 
 
 def check_family(target: Any) -> None:
@@ -378,6 +410,12 @@ def check_family(target: Any) -> None:
         raise ValueError(
             f"target must be of a family whose layers streams know ({', '.join(FAMILIES)}), "
             f"got model type {target.config.model_type!r}"
+        )
+    rope = getattr(target.get_decoder().rotary_emb, "rope_type", "default")
+    if rope in ("dynamic", "longrope"):
+        raise ValueError(
+            f"target must have rotary frequencies that do not depend on the length, got rope_type {rope!r}: streams, "
+            "which stand further on, would change those of the target"
         )
 
 
@@ -400,8 +438,10 @@ def load_streams(folder: str | Path = "tiny", *, dtype: torch.dtype | None = Non
     from safetensors.torch import load_file
 
     folder = ASSETS / "tiny-streams" if folder == "tiny" else Path(folder)
-    if not (folder / "config.json").is_file():
+    files = [folder / "config.json", folder / "model.safetensors"]
+    sizes = json.loads(files[0].read_text(encoding="utf-8")) if all(f.is_file() for f in files) else {}
+    if set(sizes) != {"hidden_size", "intermediate_size", "heads", "streams", "layers", "rank"}:
         raise ValueError(f"folder must hold streams, got {str(folder)!r}")
-    streams = Streams(**json.loads((folder / "config.json").read_text(encoding="utf-8")))
+    streams = Streams(**sizes)
     streams.load_state_dict(load_file(folder / "model.safetensors"))
     return streams.to(dtype or torch.float32).eval()

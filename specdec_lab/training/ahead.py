@@ -88,6 +88,7 @@ def fit_best(
     every: int,
     patience: int,
     checkpoint: Path | None = None,
+    recipe: dict | None = None,
     log: Callable = print,
 ) -> list[dict]:
     """Train in place, in bfloat16 autocast, and keep the weights that guess held-out text best.
@@ -97,16 +98,31 @@ def fit_best(
         evaluate: held-out hit rates, best where the sum of their top1 is largest.
         every, patience: steps between two looks; looks without a better one before it stops.
         checkpoint: a file that resumes an interrupted training.
+        recipe: what the checkpoint belongs to.
 
     Returns:
         The curve: one entry for each look.
+
+    Raises:
+        ValueError: a checkpoint of another recipe.
     """
     optimiser = torch.optim.AdamW(
         network.parameters(), lr=schedule.peak_lr, betas=(0.9, 0.95), weight_decay=schedule.weight_decay
     )
-    state: dict[str, Any] = {"step": 0, "curve": [], "best": -1.0, "since": 0, "weights": None}
+    state: dict[str, Any] = {
+        "recipe": recipe,
+        "step": 0,
+        "curve": [],
+        "best": -1.0,
+        "since": 0,
+        "weights": None,
+    }
     if checkpoint is not None and checkpoint.exists():
         state = torch.load(checkpoint, weights_only=True)
+        if state["recipe"] != recipe:
+            raise ValueError(
+                f"checkpoint {checkpoint} belongs to another recipe, {state['recipe']}: name another folder"
+            )
         network.load_state_dict(state["network"])
         optimiser.load_state_dict(state["optimiser"])
     for step in range(state["step"], schedule.total):

@@ -113,6 +113,7 @@ def train(
             every=recipe.evaluate_every,
             patience=recipe.patience,
             checkpoint=checkpoint,
+            recipe=asdict(recipe),
             log=log,
         )
     finally:

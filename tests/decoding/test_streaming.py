@@ -525,10 +525,6 @@ def test_a_text_beyond_a_sliding_window_is_refused_for_trees(pair):
 # ---------------------------------------------------------------- another tree, another target
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the run goes on with the rider of the tree before",
-)
 @pytest.mark.parametrize(("first", "then"), [((1,), (2, 2, 1)), ((2, 2, 1), (2,)), ((2, 1), (1, 1, 1))])
 @pytest.mark.parametrize("keep", [None, 1])
 def test_another_tree_from_now_on(pair, first, then, keep):
@@ -553,7 +549,6 @@ def test_another_tree_from_now_on(pair, first, then, keep):
     assert any(item.parents == shape.parents for item in rounds[changed:])
 
 
-@pytest.mark.xfail(strict=True, reason="the first run goes on with the rider of a tree before")
 def test_two_runs_that_are_prepared_before_either_begins(pair):
     target, streams = pair
     drafter = StreamDrafter(target, streams, (2, 1))
@@ -564,10 +559,6 @@ def test_two_runs_that_are_prepared_before_either_begins(pair):
         assert_rounds_hold(found, len(ids), 2, None, drafter.stream_rows)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="what the streams ride on is not looked at",
-)
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -592,7 +583,6 @@ def test_a_target_that_is_not_the_drafters_and_does_not_fit_is_refused_before_an
     assert hook_count(other) == 0
 
 
-@pytest.mark.xfail(strict=True, reason="dtypes are not compared")
 def test_streams_of_another_dtype_are_refused_before_any_pass(pair):
     streams = pair[1]
     target = make_target("llama", seed=20).to(torch.bfloat16)

@@ -13,6 +13,7 @@ from specdec_lab import autoregressive_decode
 from specdec_lab.models.streams import StreamRider, Streams, load_streams
 from specdec_lab.models.transformers_adapter import TransformersAdapter
 from specdec_lab.training import streams as training
+from specdec_lab.training.ahead import rows_of_step
 from specdec_lab.training.fit import build
 from specdec_lab.training.recipe import Recipe, Schedule, Shape
 from specdec_lab.training.selftext import SelfText
@@ -260,6 +261,15 @@ def test_later_streams_count_less(target, monkeypatch):
         assert loss == pytest.approx(first + 0.5 * second + 0.25 * leaving, abs=1e-3)
 
 
+def test_every_step_sees_other_windows_and_the_same_ones_again():
+    text, schedule = counting_text(), SMALL.schedule
+    chosen = [rows_of_step(text, 10, schedule, seed=1, step=step).tolist() for step in range(6)]
+    assert chosen == [rows_of_step(text, 10, schedule, seed=1, step=step).tolist() for step in range(6)]
+    assert len({tuple(rows) for rows in chosen}) == 6 and {len(rows) for rows in chosen} == {25}
+    assert chosen[0] != rows_of_step(text, 10, schedule, seed=2, step=0).tolist()
+    assert {row for rows in chosen for row in rows} <= set(range(len(text)))
+
+
 # ---------------------------------------------------------------- the target, and interruptions
 
 
@@ -337,6 +347,13 @@ def test_a_checkpoint_goes_on_to_the_same_result(target, tmp_path, after):
     third, same = train(SHORT, target, text, held_out, file, log=lambda line, **_: lines.append(line))
     assert not lines and same == curve
     assert all(torch.equal(w, third.state_dict()[name]) for name, w in whole.state_dict().items())
+
+
+def test_a_checkpoint_of_another_recipe_is_refused(target, tmp_path):
+    text, file = counting_text(), tmp_path / "streams.pt"
+    train(SHORT, target, text, text, file, log=silent)
+    with pytest.raises(ValueError, match="belongs to another recipe"):
+        train(replace(SHORT, decay=0.5), target, text, text, file, log=silent)
 
 
 # ---------------------------------------------------------------- the command
