@@ -259,6 +259,10 @@ class StreamRider:
         keep: at most so many drafted nodes get streams, those that the early exit finds likeliest; the row before
             the drafts always does. None for all.
         folded: `streams.fold(target)`: the same, faster, while the weights stay as they are.
+
+    Attributes:
+        rows: stream rows so far.
+        below: after a pass, what the first of the top layers was given, (1, rows, hidden).
     """
 
     def __init__(
@@ -276,7 +280,8 @@ class StreamRider:
             raise ValueError(f"count must be between 1 and the {len(streams)} streams, got {count}")
         if keep is not None and keep < 0:
             raise ValueError(f"keep must be 0 or more, or None, got {keep}")
-        self.rows = 0  # stream rows so far
+        self.rows = 0
+        self.below: torch.Tensor | None = None
 
     @contextmanager
     def riding(
@@ -310,7 +315,7 @@ class StreamRider:
         carried: list[torch.Tensor] = []
 
         def enter(module: nn.Module, args: tuple, kwargs: dict) -> None:
-            hidden = (args[0] if args else kwargs["hidden_states"])[:, -rows:]
+            self.below = hidden = (args[0] if args else kwargs["hidden_states"])[:, -rows:]
             kept = self._kept(model, hidden, input_ids[:, -rows:], visible)
             held["kept"], held["visible"] = kept, visible[kept]
             held["streams"] = self.streams.begin(hidden[:, kept], self.count)

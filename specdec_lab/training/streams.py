@@ -48,19 +48,10 @@ def pass_with_streams(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Logits of the streams at the last `rows` positions, (streams, batch, rows, vocab), and of the early exit,
     (batch, rows, vocab)."""
-    entry: list[torch.Tensor] = []
-    decoder = adapter.model.get_decoder()
-    first = list(decoder.layers)[len(decoder.layers) - len(streams.layers)]
-    hook = first.register_forward_pre_hook(
-        lambda module, args, kwargs: entry.append(args[0] if args else kwargs["hidden_states"]),
-        with_kwargs=True,
-    )
-    try:
-        output = adapter.forward(ids, logits_to_keep=rows, rider=StreamRider(streams))
-    finally:
-        hook.remove()
+    rider = StreamRider(streams)
+    output = adapter.forward(ids, logits_to_keep=rows, rider=rider)
     guesses = streams.guesses(adapter.model, output.carried).movedim(2, 0)
-    return guesses, streams.early(adapter.model, entry[0][:, -rows:])
+    return guesses, streams.early(adapter.model, rider.below)
 
 
 def accuracy(target, streams: Streams, text: SelfText, batch: int = 50) -> tuple[list[dict], float]:
