@@ -102,7 +102,7 @@ def test_versions_named_elsewhere_are_the_pinned_ones():
 def test_readme_commands_use_the_pins_and_run_the_main_job():
     assert "pip install -r requirements.txt ." in readme_command("install")
     assert readme_command("install").endswith("python -m specdec_lab")
-    assert readme_command("test").endswith("python -m pytest")
+    assert readme_command("test").endswith("python -m pytest -n auto --dist loadscope")
 
 
 def test_ci_takes_its_commands_from_the_readme():
@@ -120,7 +120,7 @@ def test_ci_takes_its_commands_from_the_readme():
 def test_readme_examples_run(capsys):
     names: dict = {}
     blocks = re.findall(r"```python\n(.*?)\n```", read("README.md"), flags=re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     for block in blocks:
         exec(block, names)
     printed = capsys.readouterr().out
