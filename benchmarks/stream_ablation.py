@@ -67,11 +67,11 @@ def main() -> None:
         streams = load_streams(folder)
         layers = streams.sizes["layers"]
         cards[layers] = json.loads((Path(folder) / "card.json").read_text(encoding="utf-8"))
-        wide = TreeShape.by_branching(*(8, 4, 3, 2)[: len(streams)])
+        wide = TreeShape.by_branching(*(8, 3, 2, 1)[: len(streams)])
         drafter = StreamDrafter(pair.target, streams, wide)
         acceptance = RankAcceptance.of(
             item
-            for ids in variants(others)
+            for ids in variants(others)[: 3 * len(others)]
             for item in tree_rounds(pair.target, drafter, ids, tree=wide, **settings)
         )
         for gamma in range(1, len(streams) + 1):

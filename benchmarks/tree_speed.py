@@ -32,7 +32,7 @@ from specdec_lab.measure.trees import RankAcceptance, best_shape, expected_token
 from specdec_lab.models.medusa import load_medusa
 from specdec_lab.models.streams import load_streams
 
-WIDE = {"draft tree": (6, 4, 3, 2), "Medusa": (8, 4, 3, 2), "streaming": (8, 4, 3, 2)}
+WIDE = {"draft tree": (6, 4, 3, 2), "Medusa": (8, 3, 2, 1), "streaming": (8, 3, 2, 1)}
 
 
 def main() -> None:
@@ -195,9 +195,7 @@ def count(drafters, rounds, timed, others, options):
     acceptance = {}
     for method, drafter in drafters.items():
         shape = TreeShape.by_branching(*WIDE[method][: options.depth])
-        acceptance[method] = RankAcceptance.of(
-            rounds(drafter, shape, variants(others), 2 * options.new_tokens)
-        )
+        acceptance[method] = RankAcceptance.of(rounds(drafter, shape, variants(others), options.new_tokens))
         print(f"acceptance by depth and rank, {method}, on other prompts")
         for level, chances in enumerate(acceptance[method].chances, 1):
             print(f"  depth {level}: " + " ".join(f"{chance:.3f}" for chance in chances))
@@ -213,7 +211,7 @@ def count(drafters, rounds, timed, others, options):
                 *((",".join(map(str, branching(h))), h) for h in hand),
             ]:
                 emitted = passes = 0
-                for item in rounds(drafter, shape, variants(timed), 2 * options.new_tokens):
+                for item in rounds(drafter, shape, variants(timed), options.new_tokens):
                     emitted, passes = emitted + len(item.emitted), passes + 1
                     if passes >= options.passes:
                         break
@@ -236,7 +234,7 @@ def size(model: torch.nn.Module) -> int:
 
 def variants(prompts: list[list[int]]) -> list[list[int]]:
     """Each prompt, and its shorter beginnings: other texts follow them."""
-    cuts = [prompt[:-cut] if cut else prompt for cut in (0, 7, 13) for prompt in prompts]
+    cuts = [prompt[:-cut] if cut else prompt for cut in (0, 4, 9, 15, 22, 30) for prompt in prompts]
     return [prompt for prompt in cuts if prompt]
 
 

@@ -6,13 +6,12 @@ trained is in `training/medusa.py`, how their guesses become a tree in `decoding
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from specdec_lab.files import ASSETS
+from . import saved
 
 
 class MedusaHead(nn.Module):
@@ -62,24 +61,13 @@ class MedusaHeads(nn.Module):
 
     def save(self, folder: str | Path) -> None:
         """Write weights in bfloat16 and their sizes; the folder is made."""
-        from safetensors.torch import save_file
-
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        save_file(
-            {
-                name: weight.detach().to(torch.bfloat16).contiguous()
-                for name, weight in self.state_dict().items()
-            },
-            folder / "model.safetensors",
-        )
         sizes = {
             "hidden_size": self.hidden_size,
             "vocab_size": self.vocab_size,
             "heads": len(self),
             "inner": self.inner,
         }
-        (folder / "config.json").write_text(json.dumps(sizes, indent=1) + "\n", encoding="utf-8")
+        saved.save(self, sizes, folder)
 
 
 def load_medusa(folder: str | Path = "tiny", *, dtype: torch.dtype | None = None) -> MedusaHeads:
@@ -98,11 +86,4 @@ def load_medusa(folder: str | Path = "tiny", *, dtype: torch.dtype | None = None
         >>> len(load_medusa("tiny"))
         4
     """
-    from safetensors.torch import load_file
-
-    folder = ASSETS / "tiny-medusa" if folder == "tiny" else Path(folder)
-    if not (folder / "config.json").is_file():
-        raise ValueError(f"folder must hold Medusa heads, got {str(folder)!r}")
-    heads = MedusaHeads(**json.loads((folder / "config.json").read_text(encoding="utf-8")))
-    heads.load_state_dict(load_file(folder / "model.safetensors"))
-    return heads.to(dtype or torch.float32).eval()
+    return saved.load(MedusaHeads, folder, "medusa", dtype)

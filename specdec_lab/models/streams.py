@@ -8,7 +8,6 @@ trained is in `training/streams.py`, how their guesses become a tree in `decodin
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import PreTrainedModel
 
-from specdec_lab.files import ASSETS
+from . import saved
 
 ATTENTION, MLP = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_proj", "down_proj")
 FAMILIES = ("llama", "mistral", "qwen2")
@@ -232,18 +231,7 @@ class Streams(nn.Module):
 
     def save(self, folder: str | Path) -> None:
         """Write weights in bfloat16 and their sizes; the folder is made."""
-        from safetensors.torch import save_file
-
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        save_file(
-            {
-                name: weight.detach().to(torch.bfloat16).contiguous()
-                for name, weight in self.state_dict().items()
-            },
-            folder / "model.safetensors",
-        )
-        (folder / "config.json").write_text(json.dumps(self.sizes, indent=1) + "\n", encoding="utf-8")
+        saved.save(self, self.sizes, folder)
 
 
 class StreamRider:
@@ -440,13 +428,4 @@ def load_streams(folder: str | Path = "tiny", *, dtype: torch.dtype | None = Non
         >>> len(load_streams("tiny"))
         4
     """
-    from safetensors.torch import load_file
-
-    folder = ASSETS / "tiny-streams" if folder == "tiny" else Path(folder)
-    files = [folder / "config.json", folder / "model.safetensors"]
-    sizes = json.loads(files[0].read_text(encoding="utf-8")) if all(f.is_file() for f in files) else {}
-    if set(sizes) != {"hidden_size", "intermediate_size", "heads", "streams", "layers", "rank"}:
-        raise ValueError(f"folder must hold streams, got {str(folder)!r}")
-    streams = Streams(**sizes)
-    streams.load_state_dict(load_file(folder / "model.safetensors"))
-    return streams.to(dtype or torch.float32).eval()
+    return saved.load(Streams, folder, "streams", dtype)

@@ -97,5 +97,5 @@ def test_a_folder_gives_the_heads_back(tmp_path):
     found, hidden = load_medusa(tmp_path / "heads"), torch.randn(5, 8)
     assert found(hidden).shape == (3, 5, 12) and found(hidden).dtype == torch.float32
     assert torch.allclose(found(hidden), heads(hidden), atol=0.05)  # saved in bfloat16
-    with pytest.raises(ValueError, match="folder must hold Medusa heads"):
+    with pytest.raises(ValueError, match="folder must hold MedusaHeads"):
         load_medusa(tmp_path)
