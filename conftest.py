@@ -11,7 +11,9 @@ from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # kernels inherit it
 os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-if "PYTEST_XDIST_WORKER" in os.environ:  # each core has a worker: kernels of two threads would wait for each other
+if (
+    "PYTEST_XDIST_WORKER" in os.environ
+):  # each core has a worker: kernels of two threads would wait for each other
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 RULES = Path(__file__).parent / "tests" / "notebooks" / "sanitize.cfg"

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from specdec_lab.models.streams import StreamRider, Streams
+from specdec_lab.models.stream_rider import StreamRider
+from specdec_lab.models.streams import Streams
 from specdec_lab.models.transformers_adapter import TransformersAdapter
 
 from .chance import Chance

@@ -1,7 +1,7 @@
 """What rides on a pass of the target: something that reads, or computes beside, the pass that verifies drafts.
 
 A drafter that has no model of its own guesses from inside the target's pass: Medusa from what the head is given
-(`HeadInput`), Speculative Streaming from streams of its own through the top layers (`streams.py`). A rider changes
+(`HeadInput`), Speculative Streaming from streams of its own through the top layers (`stream_rider.py`). A rider changes
 nothing in the pass that carries it.
 """
 

@@ -15,7 +15,8 @@ import torch
 import torch.nn.functional as F
 
 from specdec_lab.models.pairs import load_pair
-from specdec_lab.models.streams import StreamRider, Streams, load_streams
+from specdec_lab.models.stream_rider import StreamRider
+from specdec_lab.models.streams import Streams, load_streams
 from specdec_lab.models.transformers_adapter import TransformersAdapter
 
 from .ahead import fit_best, hit_rates, rows_of_step, targets, weighted_loss, write_card, written_text

@@ -23,7 +23,8 @@ from specdec_lab.decoding.session import Session
 from specdec_lab.decoding.token_tree import TreeShape
 from specdec_lab.models.medusa import MedusaHeads
 from specdec_lab.models.rider import HeadInput
-from specdec_lab.models.streams import FAMILIES, StreamRider, Streams, load_streams
+from specdec_lab.models.stream_rider import StreamRider
+from specdec_lab.models.streams import FAMILIES, Streams, load_streams
 from specdec_lab.models.transformers_adapter import TransformersAdapter
 
 VOCABULARY = 64
@@ -639,7 +640,7 @@ def test_a_folder_of_something_else(tmp_path, llama, kind):
     else:
         llama[1].save(tmp_path)
         (tmp_path / "model.safetensors").unlink()
-    with pytest.raises(ValueError, match="folder must hold Streams, .*, got "):
+    with pytest.raises(ValueError, match=r"folder must hold Streams, .*, got "):
         load_streams(tmp_path)
 
 

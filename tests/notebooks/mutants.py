@@ -299,7 +299,7 @@ MUTANTS += [
     ),
 ]
 
-STREAMS, STREAM_DRAFTER = "models/streams.py", "decoding/streams.py"
+STREAMS, STREAM_RIDER, STREAM_DRAFTER = "models/streams.py", "models/stream_rider.py", "decoding/streams.py"
 
 MUTANTS += [
     Mutant(
@@ -316,25 +316,25 @@ MUTANTS += [
     ),
     Mutant(
         "streams: all stand at their row's position",
-        STREAMS,
+        STREAM_RIDER,
         "places = positions[:, kept, None] + ahead",
         "places = positions[:, kept, None] + 0 * ahead",
     ),
     Mutant(
         "streams: they see the rivals' rows",
-        STREAMS,
+        STREAM_RIDER,
         "visible = attention_mask[0, 0, -rows:]",
         "visible = torch.ones_like(attention_mask[0, 0, -rows:])",
     ),
     Mutant(
         "streams: keys of other layers",
-        STREAMS,
+        STREAM_RIDER,
         "cache = past_key_values.layers[module.self_attn.layer_idx]",
         "cache = past_key_values.layers[module.self_attn.layer_idx - len(networks)]",
     ),
     Mutant(
         "streams: rows are counted once for all streams",
-        STREAMS,
+        STREAM_RIDER,
         "self.rows += streams.shape[0] * streams.shape[1] * streams.shape[2]",
         "self.rows += streams.shape[0] * streams.shape[1]",
     ),
@@ -352,19 +352,19 @@ MUTANTS += [
     ),
     Mutant(
         "pruning: the last step's chance instead of the path's",
-        STREAMS,
+        STREAM_RIDER,
         "likely = (path * step).sum(-1)",
         "likely = step",
     ),
     Mutant(
         "pruning: the unlikeliest nodes are kept",
-        STREAMS,
+        STREAM_RIDER,
         "likely[1:].topk(self.keep).indices",
         "likely[1:].topk(self.keep, largest=False).indices",
     ),
     Mutant(
         "pruning: a step is read in the node's own row",
-        STREAMS,
+        STREAM_RIDER,
         "says[parents, ids[0]]",
         "says[torch.arange(rows), ids[0]]",
     ),

@@ -10,7 +10,8 @@ import torch
 from helpers import random_model, with_noise
 
 from specdec_lab import autoregressive_decode
-from specdec_lab.models.streams import StreamRider, Streams, load_streams
+from specdec_lab.models.stream_rider import StreamRider
+from specdec_lab.models.streams import Streams, load_streams
 from specdec_lab.models.transformers_adapter import TransformersAdapter
 from specdec_lab.training import streams as training
 from specdec_lab.training.ahead import rows_of_step
