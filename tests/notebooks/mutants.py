@@ -347,8 +347,8 @@ MUTANTS += [
     Mutant(
         "streams: more ride than the tree has levels",
         STREAM_DRAFTER,
-        "count=self.depth, keep",
-        "count=None, keep",
+        "self.rider.count = self.depth",
+        "self.rider.count = self.guess_count",
     ),
     Mutant(
         "pruning: the last step's chance instead of the path's",
