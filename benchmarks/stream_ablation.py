@@ -75,7 +75,7 @@ def main() -> None:
             for item in tree_rounds(pair.target, drafter, ids, tree=wide, **settings)
         )
         for gamma in range(1, len(streams) + 1):
-            shape = best_shape(acceptance, options.budget, gamma)
+            shape = best_shape(acceptance, options.budget, min(gamma, acceptance.depth))
             add(streams, shape, layers, gamma, None)
             if (layers, gamma) == (options.prune_layers, options.prune_streams):
                 for keep in options.keep:
