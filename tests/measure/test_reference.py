@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from specdec_lab.measure.reference import FOLDER, load_reference, save_reference
+from specdec_lab.measure.trees import load_tree_reference
 
 GAMMAS, ALPHAS = range(1, 17), [i / 10 for i in range(11)]
 
@@ -27,7 +28,28 @@ def test_the_card_says_where_it_comes_from():
     card = load_reference().card
     assert {"date", "command", "pair", "settings", "environment", "licence", "sha256"} <= set(card)
     assert card["environment"]["versions"]["torch"]
-    assert set(card["sha256"]) == {file.name for file in FOLDER.iterdir()} - {"card.json"}
+    assert set(card["sha256"]) == {"costs.json", "dial.csv"}
+
+
+def test_every_other_stored_run_has_its_card_inside():
+    others = {file.stem for file in FOLDER.glob("*.json")} - {"card", "costs"}
+    assert others == {"trees", "streams"}
+    for name in others:
+        found = load_tree_reference(name)
+        for card in (found["card"], *(part["card"] for part in found.values() if "card" in part)):
+            assert {"date", "command", "settings", "environment", "licence"} <= set(card)
+            assert card["command"].startswith("python benchmarks/") and "/tmp" not in card["command"]
+
+
+def test_stored_trees_predict_what_was_measured():
+    """The best shape of a budget: within 5 % of what was counted on other prompts, and no hand-made one was better."""
+    rows = load_tree_reference("trees")["prediction"]
+    for method in ("draft tree", "Medusa", "streaming"):
+        for budget in (4, 8, 16):
+            its = [row for row in rows if (row["method"], row["budget"]) == (method, budget)]
+            (best,) = (row for row in its if row["shape"] == "best")
+            assert abs(best["predicted"] / best["measured"] - 1) < 0.05
+            assert best["measured"] >= max(row["measured"] for row in its if row is not best)
 
 
 def test_the_profile_covers_every_gamma():
