@@ -102,7 +102,7 @@ def test_versions_named_elsewhere_are_the_pinned_ones():
 def test_readme_commands_use_the_pins_and_run_the_main_job():
     assert "pip install -r requirements.txt ." in readme_command("install")
     assert readme_command("install").endswith("python -m specdec_lab")
-    assert readme_command("test").endswith("python -m pytest -n auto --dist loadscope")
+    assert readme_command("test").endswith("python -m pytest -n auto --maxprocesses 4 --dist loadscope")
 
 
 def test_ci_takes_its_commands_from_the_readme():
