@@ -10,22 +10,17 @@ All settings take turns, prompt by prompt. Run it with nothing else running:
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import statistics
-import sys
 from pathlib import Path
 
 import torch
-from tree_speed import rounded, variants
+from tree_speed import card_of_run, figures, rounded, variants
 
 from specdec_lab import load_pair, speculative_rounds
 from specdec_lab.decoding.drafters import NoDrafter
 from specdec_lab.decoding.streams import StreamDrafter
 from specdec_lab.decoding.token_tree import TreeShape
 from specdec_lab.decoding.tree_decode import tree_rounds
-from specdec_lab.measure.environment import versions
-from specdec_lab.measure.interleave import take_turns
 from specdec_lab.measure.trees import RankAcceptance, best_shape
 from specdec_lab.models.streams import load_streams
 
@@ -81,23 +76,13 @@ def main() -> None:
                 for keep in options.keep:
                     add(streams, shape, layers, gamma, keep)
 
-    stream_rows = dict.fromkeys(rows, 0)
     for name, drafter in drafters.items():  # counted apart from the clock: a count is the same in every run
+        stream_rows = rounds = 0
         for ids in timed:
-            list(contenders[name](ids))
-            stream_rows[name] += drafter.stream_rows
-    found = take_turns(
-        contenders,
-        timed,
-        warmup_runs=1,
-        num_runs=options.runs,
-        devices=set(),
-        progress=lambda done, total: print(f"\r{100 * done // total} %", end="", file=sys.stderr, flush=True),
-    )
-    print(file=sys.stderr)
-    seconds = {name: [sum(t.seconds for t in run) for run in runs] for name, runs in found.items()}
-    texts = {name: [t.trace.sequence for t in runs[0]] for name, runs in found.items()}
-    same = all(text == texts["plain"] for text in texts.values())
+            rounds += len(list(contenders[name](ids)))
+            stream_rows += drafter.stream_rows
+        rows[name]["stream_rows_per_round"] = stream_rows / rounds
+    found, same = figures(contenders, timed, options.runs, "plain")
     print(
         f"{len(timed)} prompts x {options.new_tokens} new tokens, {options.runs} runs, "
         f"{torch.get_num_threads()} threads; all outputs equal: {same}"
@@ -107,16 +92,7 @@ def main() -> None:
         "speed-up over plain decoding (range)"
     )
     for name, row in rows.items():
-        traces = [timing.trace for timing in found[name][0]]
-        rounds = sum(len(trace.rounds) for trace in traces)
-        ratios = [a / b for a, b in zip(seconds["plain"], seconds[name], strict=True)]
-        row |= {
-            "tokens_per_round": sum(len(trace.new_tokens) for trace in traces) / rounds,
-            "stream_rows_per_round": stream_rows[name] / rounds,
-            "speedup": statistics.median(seconds["plain"]) / statistics.median(seconds[name]),
-            "speedup_low": min(ratios),
-            "speedup_high": max(ratios),
-        }
+        row |= found[name]
         keep = "all" if row["keep"] is None else row["keep"]
         print(
             f"{row['layers']:>4}{row['streams']:>9}{keep:>6}{row['nodes']:>7}{row['stream_rows_per_round']:>21.1f}"
@@ -126,19 +102,8 @@ def main() -> None:
 
     if options.save:
         whole = {
-            "card": {
-                "name": "streams, one thing changed at a time",
-                "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-                "command": " ".join(["python benchmarks/stream_ablation.py", *sys.argv[1:]]),
-                "recipes": {str(layers): card["recipe"] for layers, card in cards.items()},
-                "settings": {
-                    "prompts": len(timed),
-                    "new_tokens": options.new_tokens,
-                    "runs": options.runs,
-                },
-                "environment": versions() | {"threads": torch.get_num_threads()},
-                "licence": "MIT, as the code",
-            },
+            "card": card_of_run("streams, one thing changed at a time", options, prompts=len(timed))
+            | {"recipes": {str(layers): card["recipe"] for layers, card in cards.items()}},
             "accuracy": {str(layers): card["figures"]["held_out_accuracy"] for layers, card in cards.items()},
             "parameters": {str(layers): card["figures"]["parameters"] for layers, card in cards.items()},
             "rows": list(rows.values()),

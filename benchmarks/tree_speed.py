@@ -128,18 +128,7 @@ def main() -> None:
         for method, drafter in drafters.items():
             shape = best_shape(acceptance[method], budget)
             add(method, budget, tree(drafter, shape), len(shape), shape.depth, sizes[method])
-    found = take_turns(
-        contenders,
-        timed,
-        warmup_runs=1,
-        num_runs=options.runs,
-        devices=set(),
-        progress=lambda done, total: print(f"\r{100 * done // total} %", end="", file=sys.stderr, flush=True),
-    )
-    print(file=sys.stderr)
-    seconds = {name: [sum(t.seconds for t in run) for run in runs] for name, runs in found.items()}
-    texts = {name: [t.trace.sequence for t in runs[0]] for name, runs in found.items()}
-    same = all(text == texts["plain 0"] for text in texts.values())
+    found, same = figures(contenders, timed, options.runs, "plain 0")
     print(
         f"\n{len(timed)} prompts x {new} new tokens, {options.runs} runs, {torch.get_num_threads()} threads; all outputs equal: {same}"
     )
@@ -149,33 +138,17 @@ def main() -> None:
     )
     rows = []
     for name, its in facts.items():
-        traces = [timing.trace for timing in found[name][0]]
-        tau = sum(len(t.new_tokens) for t in traces) / sum(len(t.rounds) for t in traces)
-        ratios = [a / b for a, b in zip(seconds["plain 0"], seconds[name], strict=True)]
-        middle = statistics.median(seconds["plain 0"]) / statistics.median(seconds[name])
-        rows.append(
-            its
-            | {
-                "tokens_per_round": tau,
-                "speedup": middle,
-                "speedup_low": min(ratios),
-                "speedup_high": max(ratios),
-            }
-        )
+        its |= found[name]
+        rows.append(its)
         print(
-            f"{its['method']:<16}{its['budget']:>7}{its['nodes']:>7}{its['stream_rows']:>13}{tau:>18.2f}  {middle:.2f}  "
-            f"({min(ratios):.2f} to {max(ratios):.2f})"
+            f"{its['method']:<16}{its['budget']:>7}{its['nodes']:>7}{its['stream_rows']:>13}"
+            f"{its['tokens_per_round']:>18.2f}  {its['speedup']:.2f}  "
+            f"({its['speedup_low']:.2f} to {its['speedup_high']:.2f})"
         )
 
     if options.save:
-        card = {
-            "name": "methods at equal verify budget",
-            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-            "command": " ".join(["python benchmarks/tree_speed.py", *sys.argv[1:]]),
-            "counted_by": counted,
-            "settings": {"prompts": len(timed), "new_tokens": new, "runs": options.runs, "depth": depth},
-            "environment": versions() | {"threads": torch.get_num_threads()},
-            "licence": "MIT, as the code",
+        card = card_of_run("methods at equal verify budget", options, prompts=len(timed), depth=depth) | {
+            "counted_by": counted
         }
         whole = {
             "card": card,
@@ -225,6 +198,46 @@ def count(drafters, rounds, timed, others, options):
                     f"predicted, {row['measured']:.3f} in {passes} passes ({100 * (row['predicted'] / row['measured'] - 1):+.1f} %)"
                 )
     return acceptance, prediction
+
+
+def figures(contenders, prompts, runs, plain):
+    """All contenders timed by turns: name → tokens per round and speed-up over `plain`; and whether all texts are
+    equal."""
+    found = take_turns(
+        contenders,
+        prompts,
+        warmup_runs=1,
+        num_runs=runs,
+        devices=set(),
+        progress=lambda done, total: print(f"\r{100 * done // total} %", end="", file=sys.stderr, flush=True),
+    )
+    print(file=sys.stderr)
+    seconds = {name: [sum(t.seconds for t in run) for run in its] for name, its in found.items()}
+    texts = {name: [t.trace.sequence for t in its[0]] for name, its in found.items()}
+    result = {}
+    for name, its in found.items():
+        traces = [timing.trace for timing in its[0]]
+        ratios = [a / b for a, b in zip(seconds[plain], seconds[name], strict=True)]
+        result[name] = {
+            "tokens_per_round": sum(len(t.new_tokens) for t in traces) / sum(len(t.rounds) for t in traces),
+            "speedup": statistics.median(seconds[plain]) / statistics.median(seconds[name]),
+            "speedup_low": min(ratios),
+            "speedup_high": max(ratios),
+        }
+    return result, all(text == texts[plain] for text in texts.values())
+
+
+def card_of_run(name, options, **settings):
+    """What a stored run says of itself: date, command, settings, machine."""
+    script, *arguments = sys.argv
+    return {
+        "name": name,
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "command": " ".join([f"python benchmarks/{Path(script).name}", *arguments]),
+        "settings": {"new_tokens": options.new_tokens, "runs": options.runs} | settings,
+        "environment": versions() | {"threads": torch.get_num_threads()},
+        "licence": "MIT, as the code",
+    }
 
 
 def size(model: torch.nn.Module) -> int:

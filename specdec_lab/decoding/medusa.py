@@ -24,7 +24,7 @@ class MedusaDrafter(CrossingDrafter):
     Source: Cai et al. 2024 (arXiv 2401.10774), section 2.
 
     Example:
-        >>> drafter = MedusaDrafter(load_medusa("heads"), (4, 2, 1))  # doctest: +SKIP
+        >>> drafter = MedusaDrafter(load_medusa("tiny"), (4, 2, 1))  # doctest: +SKIP
         >>> tokens, rate = tree_decode(pair.target, drafter, ids, 64, (4, 2, 1), None)  # doctest: +SKIP
     """
 

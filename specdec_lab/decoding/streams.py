@@ -39,7 +39,7 @@ class StreamDrafter(CrossingDrafter):
     Source: Bhendawade et al. 2024 (arXiv 2402.11131), section 3.2.
 
     Example:
-        >>> drafter = StreamDrafter(pair.target, load_streams("streams"), (4, 2, 1))  # doctest: +SKIP
+        >>> drafter = StreamDrafter(pair.target, load_streams("tiny"), (4, 2, 1))  # doctest: +SKIP
         >>> tokens, rate = tree_decode(pair.target, drafter, ids, 64, (4, 2, 1), None)  # doctest: +SKIP
     """
 
@@ -79,7 +79,6 @@ class StreamDrafter(CrossingDrafter):
         if self._carried is not None:
             if self._carried.isnan().any():
                 return Proposal()
-            limit = min(
-                limit, len(self._carried)
-            )  # the last pass may have been made for a tree of fewer levels
+            # the last pass may have been made for a tree of fewer levels
+            limit = min(limit, len(self._carried))
         return super().propose(sequence, limit, chance)

@@ -137,9 +137,8 @@ class StreamRider:
         path = seen.clone()
         path[:, 0] = False  # the row before the drafts has been chosen already
         seen.fill_diagonal_(False)
-        parents = (seen * torch.arange(rows, device=seen.device)).amax(
-            -1
-        )  # parents stand before their children
+        # parents stand before their children, so the last one seen is the parent
+        parents = (seen * torch.arange(rows, device=seen.device)).amax(-1)
         says = self.streams.early(model, hidden[0]).float().log_softmax(-1)
         step = says[parents, ids[0]]
         likely = (path * step).sum(-1)
