@@ -52,6 +52,13 @@ class Session:
             )
         self._tree: list[int] = []  # parents of the tree nodes at the end of the cache
 
+    @classmethod
+    def over(cls, model: Any, cache: Any, length: int) -> Session:
+        """A session in a cache that is there already, and that holds `length` positions."""
+        session = cls(model)
+        session._cache, session.length = cache, length
+        return session
+
     def feed(self, tokens: list[int], rows: int, parents: Sequence[int] = ()) -> torch.Tensor:
         """Run the model over `tokens`, which follow what it has seen; logits of the last `rows`, (rows, vocab).
 
@@ -84,7 +91,7 @@ class Session:
             )
         self._cache = output.past_key_values
         if self._rider is not None:
-            self.carried = output.carried[0, -rows:]
+            self.carried = None if output.carried is None else output.carried[0, -rows:]
         self.length += len(tokens)
         self.passes += 1
         self.fed_tokens += len(tokens)

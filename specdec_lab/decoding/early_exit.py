@@ -1,0 +1,75 @@
+"""The target's own first layers as its draft: no second model, no second cache."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from specdec_lab.models.early_exit import CacheLender, exit_after
+from specdec_lab.models.transformers_adapter import TransformersAdapter
+
+from .chance import Chance
+from .drafters import ModelDrafter, Proposal
+from .session import Session
+
+if TYPE_CHECKING:
+    from .sampling import Sampling
+
+
+class EarlyExitDrafter(ModelDrafter):
+    """Drafts with the target's first layers and its own head, in the target's own cache. Taught in notebook 11.
+
+    Keys and values of the confirmed text are there already, so drafting costs a part of a target pass for each token
+    and no prompt is read twice. The rows that drafting writes are cut before the target verifies: its pass writes all
+    layers of them. The first round of a run drafts nothing, since the target has not read the prompt yet.
+
+    Args:
+        target: the transformers model that decodes.
+        layers: how many of its layers, 1 or more and fewer than it has.
+        end_tokens, vocabulary, sampling: as in `ModelDrafter`.
+
+    Raises:
+        TypeError, ValueError: no such exit.
+
+    Source: Zhang et al. 2023, Draft & Verify (arXiv 2309.08168); Elhoushi et al. 2024, LayerSkip (arXiv 2404.16710),
+    which trains the model for it. Here it is used as it is.
+
+    Example:
+        >>> drafter = EarlyExitDrafter(pair.target, layers=4)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        target: Any,
+        layers: int,
+        *,
+        end_tokens: frozenset[int] = frozenset(),
+        vocabulary: int | None = None,
+        sampling: Sampling | None = None,
+    ) -> None:
+        target = target.model if isinstance(target, TransformersAdapter) else target
+        shallow = exit_after(target, layers)
+        super().__init__(shallow, end_tokens=end_tokens, vocabulary=vocabulary, sampling=sampling)
+        self.layers, self.rider = layers, CacheLender()
+
+    @property
+    def cache_length(self) -> None:
+        """None: it has no cache of its own."""
+
+    def start(self, prompt: list[int]) -> None:
+        """Begin a run: the target has read nothing yet."""
+        super().start(prompt)
+        self.rider.cache = None
+
+    def propose(self, sequence: list[int], limit: int, chance: Chance) -> Proposal:
+        """As a draft model's; nothing in the first round."""
+        if self.rider.cache is None:
+            return Proposal()
+        held = len(sequence) - 1
+        self._session = Session.over(self.model, self.rider.first(self.layers), held)
+        try:
+            return super().propose(sequence, limit, chance)
+        finally:
+            self._session.roll_back(held)
+
+    def commit(self, sequence: list[int], carried: Any = None) -> None:
+        """Nothing to do: the target rolls its cache back itself."""
