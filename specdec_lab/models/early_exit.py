@@ -30,12 +30,20 @@ def exit_after(model: PreTrainedModel, layers: int) -> PreTrainedModel:
         raise TypeError(f"model must be a transformers model, got {type(model).__name__}")
     count = model.config.get_text_config(decoder=True).num_hidden_layers
     decoder = model.get_decoder()
-    stacks = [name for name, part in decoder.named_children() if isinstance(part, nn.ModuleList) and len(part) == count]
+    stacks = [
+        name
+        for name, part in decoder.named_children()
+        if isinstance(part, nn.ModuleList) and len(part) == count
+    ]
     if len(stacks) != 1:
         raise ValueError(f"model must have one list of layers, {type(decoder).__name__} has {len(stacks)}")
     if isinstance(layers, bool) or not isinstance(layers, int) or not 1 <= layers < count:
-        raise ValueError(f"layers must be a whole number between 1 and {count - 1}, one less than the model has, got {layers!r}")
-    shallow_decoder = _sharing(decoder, **{stacks[0]: nn.ModuleList(list(getattr(decoder, stacks[0]))[:layers])})
+        raise ValueError(
+            f"layers must be a whole number between 1 and {count - 1}, one less than the model has, got {layers!r}"
+        )
+    shallow_decoder = _sharing(
+        decoder, **{stacks[0]: nn.ModuleList(list(getattr(decoder, stacks[0]))[:layers])}
+    )
     shallow_decoder.config = copy.deepcopy(decoder.config)
     shallow_decoder.config.num_hidden_layers = layers
     place = next(name for name, part in model.named_children() if part is decoder)

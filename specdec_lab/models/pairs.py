@@ -9,7 +9,7 @@ import copy
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,13 @@ from specdec_lab.files import ASSETS
 # name → (folder in assets/, folder of the draft in it)
 BUNDLED = {"tiny": ("tiny", "draft"), "tiny-weak": ("tiny", "weak")}
 
-_SAMPLE = "Once more unto the breach, dear friends: 1599 — \n\n\tWho's there?  {x: [1, 2]}"
+# what two tokenizers must encode alike: prose, figures, code, space, accents, other scripts, symbols
+_SAMPLES = (
+    "Once more unto the breach, dear friends: 1599 — \n\n\tWho's there?  {x: [1, 2]}",
+    "def f(x):\n    return x ** 2  # 3.14159\n\n\n        \tend",
+    "Über façade naïve, señor; Привет, мир! 你好，世界。 こんにちは",
+    "12345678 0x7f 1e-5 1,000,000 %$#@!~^&*<|>«»“”…🙂",
+)
 
 
 @dataclass(frozen=True)
@@ -31,10 +37,11 @@ class Pair:
 
     Attributes:
         name: how it was asked for.
-        target, draft: transformers models in eval mode; every decoder takes them as they are.
+        target: a transformers model in eval mode; every decoder takes it as it is.
+        draft: likewise, or a drafter (prompt lookup, early exit).
         tokenizer: the transformers tokenizer of both.
         prompts: texts to try it on, none of which the models were trained on; empty for pairs that bring none.
-        eos_token_id: the end token, or None.
+        eos_token_id: the end token, several, or None.
         card: where the weights come from: origin, licence, seed, hashes, figures; empty if not bundled.
 
     Example:
@@ -51,7 +58,7 @@ class Pair:
     draft: Any
     tokenizer: Any
     prompts: tuple[str, ...] = ()
-    eos_token_id: int | None = None
+    eos_token_id: int | list[int] | None = None
     card: dict = field(default_factory=dict, repr=False)
 
     @property
@@ -62,6 +69,24 @@ class Pair:
     def encode(self, text: str) -> list[int]:
         """Text → ids, without special tokens."""
         return self.tokenizer.encode(text, add_special_tokens=False)
+
+    def chat(self, messages: str | list[dict[str, str]]) -> list[int]:
+        """A conversation → ids, by the tokenizer's chat template, ready for the model's answer.
+
+        Args:
+            messages: what the user says, or a list of {"role": …, "content": …}.
+
+        Raises:
+            ValueError: a tokenizer without a chat template.
+        """
+        if not self.tokenizer.chat_template:
+            raise ValueError(
+                f"pair {self.name!r} has no chat template: use encode, and a model that was made for chat"
+            )
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        text = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        return self.encode(text)
 
     def decode(self, ids: Any) -> str:
         """Ids → text, exactly: no clean-up, special tokens shown."""
@@ -75,53 +100,167 @@ def load_pair(
     draft: str | Path | None = None,
     dtype: torch.dtype | str | None = None,
     device: torch.device | str | None = None,
+    device_map: str | dict | None = None,
+    attention: str | None = None,
 ) -> Pair:
-    """Load a bundled pair by name, or any two models by local folder or Hub id.
+    """Load a pair by name, or any model by local folder or Hub id with something that drafts for it.
 
     Args:
         name: "tiny" (16-layer target, distilled one-layer draft; 5 and 1.2 million parameters) or "tiny-weak"
-            (same target, a draft that disappoints). Both write pseudo-Shakespeare and need no network.
-        target, draft: local folders or Hub ids of decoder-only models; given together, they replace `name`.
-        dtype: of the loaded weights; float32 unless given, the dtype in which exactness is promised.
-        device: the CPU unless given. The bundled models are too small to gain from anything else.
+            (same target, a draft that disappoints). Both write pseudo-Shakespeare and need no network. "smollm2":
+            SmolLM2-135M-Instruct from wherever it is on this machine (`smollm2.py`).
+        target: a local folder or Hub id of a decoder-only model, which replaces `name`; with "smollm2" a folder that
+            holds it.
+        draft: a local folder or Hub id of a smaller one that reads the same tokens; or "prompt-lookup", or
+            "early-exit:k" for the first k layers of the target. A named pair has a draft of its own.
+        dtype: of the loaded weights. Unless given float32, the dtype in which exactness is promised; for "smollm2"
+            bfloat16 where this processor multiplies it natively.
+        device: the CPU unless given.
+        device_map: "auto" or a map of accelerate's, for a target that is spread over devices; instead of `device`.
+        attention: transformers' name of an attention implementation ("sdpa", "eager", …); its own choice unless given.
 
     Raises:
-        ValueError: an unknown name, only one of target and draft, tokenizers that encode differently, or a
-            device that this machine or this build of torch does not have.
+        ValueError: an unknown name, a target without a draft, tokenizers that encode differently, a draft that is
+            none, or a device that this machine or this build of torch does not have.
 
     Example:
         >>> pair = load_pair("tiny")  # doctest: +SKIP
+        >>> pair = load_pair(target="org/large", draft="prompt-lookup")  # doctest: +SKIP
     """
-    dtype, device = torch.float32 if dtype is None else dtype, _check_device(device)
-    if (target is None) != (draft is None):
-        missing = "draft" if draft is None else "target"
-        raise ValueError(f"target and draft must be given together; {missing} is missing")
+    if device is not None and device_map is not None:
+        raise ValueError(f"device and device_map exclude each other, got {device!r} and {device_map!r}")
+    device = _check_device(device)
+    how = Loading(dtype=dtype, device=device, device_map=device_map, attention=attention)
+    if name == "smollm2":
+        return _smollm2(target, draft or "prompt-lookup", how)
     if target is None:
-        if name not in BUNDLED:
-            raise ValueError(f"name must be one of {', '.join(sorted(BUNDLED))}, got {name!r}")
-        folder, draft_folder = ASSETS / BUNDLED[name][0], BUNDLED[name][1]
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-        return Pair(
-            name=name,
-            target=_load_model(folder / "target", dtype, device),
-            draft=_load_model(folder / draft_folder, dtype, device),
-            tokenizer=tokenizer,
-            prompts=tuple(json.loads((folder / "prompts.json").read_text(encoding="utf-8"))["prompts"]),
-            eos_token_id=tokenizer.eos_token_id,
-            card=json.loads((folder / "card.json").read_text(encoding="utf-8")),
-        )
-    tokenizer, other = _load_tokenizer(target, "target"), _load_tokenizer(draft, "draft")
-    if tokenizer.encode(_SAMPLE, add_special_tokens=False) != other.encode(_SAMPLE, add_special_tokens=False):
+        return _bundled(name, draft, how)
+    if draft is None:
         raise ValueError(
-            f"target {target} and draft {draft} encode the same text differently; they need one tokenizer"
+            'target and draft must be given together; draft is missing: a folder, a Hub id, "prompt-lookup" or '
+            '"early-exit:k"'
         )
+    kind = _kind_of_draft(draft)
+    tokenizer = _load_tokenizer(target, "target")
+    if kind is None:
+        _check_same_tokens(tokenizer, _load_tokenizer(draft, "draft"), target, draft)
+    model = _load_model(target, how)
     return Pair(
         name=f"{target} + {draft}",
-        target=_load_model(target, dtype, device),
-        draft=_load_model(draft, dtype, device),
+        target=model,
+        draft=_load_model(draft, how.on_one_device()) if kind is None else _drafter(kind, model),
         tokenizer=tokenizer,
-        eos_token_id=tokenizer.eos_token_id,
+        eos_token_id=_end_tokens(model, tokenizer),
     )
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How a model is loaded; None leaves the choice open."""
+
+    dtype: torch.dtype | str | None
+    device: torch.device
+    device_map: str | dict | None = None
+    attention: str | None = None
+
+    def on_one_device(self) -> Loading:
+        """The same for a model that is small enough for one."""
+        return replace(self, device_map=None)
+
+
+def _bundled(name: str, draft: str | Path | None, how: Loading) -> Pair:
+    if name not in BUNDLED:
+        raise ValueError(f"name must be one of {', '.join(sorted([*BUNDLED, 'smollm2']))}, got {name!r}")
+    folder, draft_folder = ASSETS / BUNDLED[name][0], BUNDLED[name][1]
+    kind = None if draft is None else _kind_of_draft(draft)
+    if draft is not None and kind is None:
+        raise ValueError(
+            f"target and draft must be given together; target is missing, draft is {str(draft)!r}"
+        )
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = _load_model(folder / "target", how)
+    return Pair(
+        name=name if draft is None else f"{name} + {draft}",
+        target=model,
+        draft=_load_model(folder / draft_folder, how) if kind is None else _drafter(kind, model),
+        tokenizer=tokenizer,
+        prompts=tuple(json.loads((folder / "prompts.json").read_text(encoding="utf-8"))["prompts"]),
+        eos_token_id=tokenizer.eos_token_id,
+        card=json.loads((folder / "card.json").read_text(encoding="utf-8")),
+    )
+
+
+def _smollm2(folder: str | Path | None, draft: str | Path, how: Loading) -> Pair:
+    from .smollm2 import find_smollm2
+
+    kind, source = _kind_of_draft(draft), find_smollm2(folder)
+    tokenizer = _load_tokenizer(source.path, "target")
+    if kind is None:
+        _check_same_tokens(tokenizer, _load_tokenizer(draft, "draft"), source.path, draft)
+    if how.dtype is None:
+        how = replace(how, dtype=torch.bfloat16 if multiplies_bfloat16(how.device) else torch.float32)
+    model = _load_model(source.path, how)
+    return Pair(
+        name=f"smollm2 + {draft}",
+        target=model,
+        draft=_load_model(draft, how.on_one_device()) if kind is None else _drafter(kind, model),
+        tokenizer=tokenizer,
+        eos_token_id=_end_tokens(model, tokenizer),
+        card={"origin": source.kind, "path": source.path},
+    )
+
+
+def _kind_of_draft(draft: str | Path) -> str | int | None:
+    """ "prompt-lookup", the number of layers of an early exit, or None for a model."""
+    if draft == "prompt-lookup":
+        return "prompt-lookup"
+    if isinstance(draft, str) and draft.split(":")[0] == "early-exit":
+        layers = draft.removeprefix("early-exit").removeprefix(":")
+        if not layers.isdecimal():
+            raise ValueError(
+                f'draft must be "early-exit:k" with k the number of layers, such as "early-exit:8", got {draft!r}'
+            )
+        return int(layers)
+    return None
+
+
+def _drafter(kind: str | int, target: Any) -> Any:
+    """Something that drafts for this target without a model of its own."""
+    from specdec_lab.decoding.early_exit import EarlyExitDrafter
+    from specdec_lab.decoding.lookup import PromptLookupDrafter
+
+    return PromptLookupDrafter() if kind == "prompt-lookup" else EarlyExitDrafter(target, kind)
+
+
+def _check_same_tokens(one: Any, other: Any, target: str | Path, draft: str | Path) -> None:
+    """`ValueError` with the first text that two tokenizers encode differently."""
+    for sample in _SAMPLES:
+        ids, others = (tokenizer.encode(sample, add_special_tokens=False) for tokenizer in (one, other))
+        if ids != others:
+            place = next(
+                (i for i, (a, b) in enumerate(zip(ids, others, strict=False)) if a != b),
+                min(len(ids), len(others)),
+            )
+            raise ValueError(
+                f"target {target} and draft {draft} encode the same text differently, they need one tokenizer: of "
+                f"{sample[:40]!r} token {place} is {ids[place : place + 1]} for the target, {others[place : place + 1]} "
+                "for the draft"
+            )
+
+
+def _end_tokens(model: Any, tokenizer: Any) -> int | list[int] | None:
+    """What the model's own generation ends at; chat models often have several."""
+    found = getattr(model.generation_config, "eos_token_id", None)
+    return tokenizer.eos_token_id if found is None else found
+
+
+def multiplies_bfloat16(device: torch.device) -> bool:
+    """Whether products in bfloat16 are native there, so that half the bytes are read in about half the time."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported()
+    if device.type != "cpu":
+        return True
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
 def random_like(model: Any, *, seed: int = 0, **shape: Any) -> Any:
@@ -183,10 +322,13 @@ def _load_tokenizer(source: str | Path, argument: str) -> Any:
         ) from error
 
 
-def _load_model(source: str | Path, dtype: torch.dtype | str, device: torch.device) -> Any:
+def _load_model(source: str | Path, how: Loading) -> Any:
+    more = {} if how.attention is None else {"attn_implementation": how.attention}
+    if how.device_map is not None:
+        more["device_map"] = how.device_map
     with no_progress_bar():
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
-    return model.to(device).eval()
+        model = AutoModelForCausalLM.from_pretrained(source, dtype=how.dtype or torch.float32, **more)
+    return (model if how.device_map is not None else model.to(how.device)).eval()
 
 
 @contextmanager

@@ -31,7 +31,9 @@ class Source:
     path: str
 
 
-def find_smollm2(folder: str | Path | None = None, *, say=lambda text: print(text, file=sys.stderr)) -> Source:
+def find_smollm2(
+    folder: str | Path | None = None, *, say=lambda text: print(text, file=sys.stderr)
+) -> Source:
     """The first source that is there; the package's weights are converted if that has not been done yet.
 
     Args:
@@ -47,7 +49,9 @@ def find_smollm2(folder: str | Path | None = None, *, say=lambda text: print(tex
     """
     if folder is not None:
         if not (Path(folder) / "config.json").is_file():
-            raise ValueError(f"target must be a folder with a model and its tokenizer, there is none in {str(folder)!r}")
+            raise ValueError(
+                f"target must be a folder with a model and its tokenizer, there is none in {str(folder)!r}"
+            )
         return Source("folder", str(folder))
     snapshot = _in_hub_cache()
     if snapshot is not None:
@@ -75,7 +79,8 @@ def _in_hub_cache() -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     found = [
-        try_to_load_from_cache(HUB_ID, name) for name in ("config.json", "tokenizer.json", "model.safetensors")
+        try_to_load_from_cache(HUB_ID, name)
+        for name in ("config.json", "tokenizer.json", "model.safetensors")
     ]
     return Path(found[0]).parent if all(isinstance(path, str) for path in found) else None
 
