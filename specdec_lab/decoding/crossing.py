@@ -67,4 +67,4 @@ class CrossingDrafter:
 
     def commit(self, sequence: list[int], carried: Any = None) -> None:
         """Keep what rode on the target's pass, at the last token that it has read."""
-        self._carried = carried
+        self._carried = None if carried is None else carried[-1]

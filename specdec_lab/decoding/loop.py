@@ -119,7 +119,7 @@ def run_rounds(
         if target.carried is None:
             drafter.commit(sequence)
         else:
-            drafter.commit(sequence, target.carried[path[-1] + 1 if path else 0])
+            drafter.commit(sequence, target.carried[[0, *(i + 1 for i in path)]])
 
         rounds.append(
             Round(

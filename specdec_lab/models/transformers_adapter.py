@@ -42,10 +42,8 @@ class TransformersAdapter:
             raise ValueError(f"{type(model).__name__} (model type {model.config.model_type!r}) {refusal}")
         self.model = model
         config = model.config.get_text_config(decoder=True)
-        accepted = inspect.signature(type(model).forward).parameters
-        # transformers 5.24 renamed the keyword and the output field (the old ones warn, gone in 5.40)
-        self._cache_keyword = "cache" if "cache" in accepted else "past_key_values"
-        self._keeps_logits = "logits_to_keep" in accepted
+        self._cache_keyword = cache_keyword(model)
+        self._keeps_logits = "logits_to_keep" in inspect.signature(type(model).forward).parameters
         self.vocab_size: int = model.get_input_embeddings().weight.shape[0]
         self.max_position_embeddings: int | None = getattr(config, "max_position_embeddings", None)
         self.rotary_switch: int | None = rotary_switch(config)
@@ -98,9 +96,7 @@ class TransformersAdapter:
         more = {"logits_to_keep": logits_to_keep} if logits_to_keep and self._keeps_logits else {}
         more[self._cache_keyword] = past_key_values
         if attention_mask is not None:
-            # added to the scores by every attention implementation; a bool mask only by some
-            added = torch.zeros(attention_mask.shape, dtype=self.dtype, device=attention_mask.device)
-            more["attention_mask"] = added.masked_fill_(~attention_mask, torch.finfo(self.dtype).min)
+            more["attention_mask"] = added_mask(attention_mask, self.dtype)
         if position_ids is not None:
             more["position_ids"] = position_ids
         riding = (
@@ -130,6 +126,18 @@ class TransformersAdapter:
     def select_cache(self, past_key_values, first: int, rows: list[int]):
         """Keep positions 0…first-1 and then the given later ones, in place (trees of drafts)."""
         return select_rows(past_key_values, first, rows)
+
+
+def cache_keyword(model: PreTrainedModel) -> str:
+    """What this model's `forward` calls its cache: transformers 5.24 renamed it (the old name is gone in 5.40)."""
+    return "cache" if "cache" in inspect.signature(type(model).forward).parameters else "past_key_values"
+
+
+def added_mask(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A bool mask, True where a token may look, as what is added to the scores: every attention implementation takes
+    that, a bool mask only some."""
+    added = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
+    return added.masked_fill_(~visible, torch.finfo(dtype).min)
 
 
 def why_refused(model: PreTrainedModel) -> str | None:

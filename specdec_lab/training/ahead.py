@@ -157,14 +157,23 @@ def fit_best(
     return state["curve"]
 
 
-def write_card(folder: Path, name: str, origin: str, recipe: dict, figures: dict, target_sha256: str) -> None:
-    """The card beside what was saved: origin, licence, seed, recipe, hashes, figures."""
+CORPUS = {"corpus_url": CORPUS_URL, "corpus_sha256": CORPUS_SHA256, "licence": "MIT, as the code"}
+
+
+def write_card(
+    folder: Path,
+    name: str,
+    origin: str,
+    recipe: dict,
+    figures: dict,
+    target_sha256: str,
+    source: dict[str, str] = CORPUS,
+) -> None:
+    """The card beside what was saved: origin, source and licence, seed, recipe, hashes, figures."""
     card = {
         "name": name,
         "origin": origin,
-        "corpus_url": CORPUS_URL,
-        "corpus_sha256": CORPUS_SHA256,
-        "licence": "MIT, as the code",
+        **source,
         "seed": recipe["seed"],
         "recipe": recipe,
         "figures": figures,

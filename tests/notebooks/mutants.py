@@ -294,8 +294,8 @@ MUTANTS += [
     Mutant(
         "riders: the first row's guesses are taken, whatever was accepted",
         LOOP,
-        "target.carried[path[-1] + 1 if path else 0]",
-        "target.carried[0]",
+        "target.carried[[0, *(i + 1 for i in path)]]",
+        "target.carried[[0]]",
     ),
 ]
 
