@@ -6,21 +6,18 @@ sees the same points, and measure their own beside it. It is data, not a promise
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specdec_lab.files import ASSETS
-
 from .cost_profile import CostProfile
+from .runs import FOLDER, text_hash
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FOLDER = ASSETS / "reference"
 TABLE, COSTS, CARD = "dial.csv", "costs.json", "card.json"
 
 
@@ -54,7 +51,7 @@ def load_reference(folder: str | Path = FOLDER) -> Reference:
     folder = Path(folder)
     card = json.loads((folder / CARD).read_text(encoding="utf-8"))
     for name, expected in card["sha256"].items():
-        found = _digest(folder / name)
+        found = text_hash(folder / name)
         if found != expected:
             raise ValueError(
                 f"{name} has sha256 {found}, its card says {expected}: measure again or restore it"
@@ -73,11 +70,5 @@ def save_reference(
         surface.to_csv(index=False, float_format="%.6g", lineterminator="\n"), encoding="utf-8"
     )
     profile.save(folder / COSTS)
-    hashes = {name: _digest(folder / name) for name in (TABLE, COSTS)}
+    hashes = {name: text_hash(folder / name) for name in (TABLE, COSTS)}
     (folder / CARD).write_text(json.dumps(card | {"sha256": hashes}, indent=1) + "\n", encoding="utf-8")
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(
-        path.read_text(encoding="utf-8").encode()
-    ).hexdigest()  # whatever the line ends on disk
