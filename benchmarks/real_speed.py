@@ -13,10 +13,10 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import time
 from pathlib import Path
 
 import torch
+from decoding_speed import interleaved
 from transformers import GenerationConfig
 
 from specdec_lab import PromptLookupDrafter, Trace, load_pair, speculative_rounds
@@ -60,7 +60,10 @@ def main() -> None:
         for task in options.tasks
     }
     contenders = ours(pair, options) | theirs(pair, options)
-    seconds, outputs = take_turns(contenders, prompts, options.runs)
+    seconds, outputs = {}, {}
+    for task, its in prompts.items():
+        print(f"{task}: {len(its)} questions", file=sys.stderr)
+        seconds[task], outputs[task] = interleaved(contenders, its, warmup=1, runs=options.runs)
 
     times = time_passes(pair.target, [1, 2, 3, 5, 9, 13, 17], runs=9, budget=60.0)
     print(
@@ -163,32 +166,6 @@ def theirs(pair, options) -> dict:
             assistant_early_exit=layers, num_assistant_tokens=gamma
         )
     return found
-
-
-def take_turns(contenders: dict, prompts: dict, runs: int):
-    """Seconds, task → name → one sum for each run, and what the first run produced, task → name → list."""
-    names = list(contenders)
-    seconds = {task: {name: [] for name in names} for task in prompts}
-    outputs = {task: {name: [] for name in names} for task in prompts}
-    done, total = 0, (1 + runs) * sum(map(len, prompts.values()))
-    for run in range(1 + runs):
-        for task, its in prompts.items():
-            sums = dict.fromkeys(names, 0.0)
-            for number, prompt in enumerate(its):
-                shift = (run + number) % len(names)
-                for name in names[shift:] + names[:shift]:
-                    started = time.perf_counter()
-                    output = contenders[name](prompt)
-                    sums[name] += time.perf_counter() - started
-                    if run == 0:
-                        outputs[task][name].append(output)
-                done += 1
-                print(f"\r{100 * done // total} %", end="", file=sys.stderr, flush=True)
-            if run:
-                for name in names:
-                    seconds[task][name].append(sums[name])
-    print(file=sys.stderr)
-    return seconds, outputs
 
 
 def rows_of(task: str, contenders: dict, seconds: dict, outputs: dict) -> list[dict]:

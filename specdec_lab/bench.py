@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from specdec_lab.pair_options import add_pair_options, load, read_texts
+from specdec_lab.pair_options import add_pair_options, add_prompt_options, load_with_prompts, read_texts
 
 TABLES, PICTURES = (".csv", ".json"), (".png", ".svg", ".pdf")
 
@@ -19,10 +19,7 @@ def add_bench(commands: Any) -> None:
     """Add the command to an argparse subparsers object."""
     bench = commands.add_parser("bench", help="measure the speed-up of a pair at several γ")
     add_pair_options(bench)
-    bench.add_argument(
-        "--drafter", choices=("model", "lookup"), default="model", help="who drafts: the pair's draft model, "
-        "or prompt lookup, which copies from the text so far (default: model)",
-    )  # fmt: skip
+    add_prompt_options(bench)
     bench.add_argument("--gammas", default="1,2,3,4,6,8,12,16", help="γ values, separated by commas")
     bench.add_argument("--alphas", help="acceptance chances for the dial, separated by commas: the draft errs "
                        "as often as told and its passes are paid")  # fmt: skip
@@ -41,15 +38,16 @@ def run_bench(options: argparse.Namespace) -> int:
     texts = read_texts(options)
     _check_file(options.out, "--out", TABLES, options.force)
     _check_file(options.picture, "--picture", PICTURES, options.force)
-    if options.drafter == "lookup" and alphas is not None:
-        raise ValueError("--alphas sets a draft model's dial and cannot be used with --drafter lookup")
 
     from tqdm import tqdm
 
-    from specdec_lab.decoding.lookup import PromptLookupDrafter
+    from specdec_lab.decoding.drafters import is_drafter
+    from specdec_lab.measure.loaded import describe_pair
     from specdec_lab.measure.sweep import summarise, sweep
 
-    pair, prompts = load(options, texts)
+    pair, prompts = load_with_prompts(options, texts)
+    if alphas is not None and is_drafter(pair.draft):
+        raise ValueError(f"--alphas sets a draft model's dial, and the draft of {pair.name} is no model")
 
     with tqdm(unit="decode", disable=None, file=sys.stderr, leave=False) as bar:
 
@@ -59,7 +57,7 @@ def run_bench(options: argparse.Namespace) -> int:
 
         frame = sweep(
             pair.target,
-            PromptLookupDrafter() if options.drafter == "lookup" else pair.draft,
+            pair.draft,
             prompts,
             options.max_new_tokens,
             gammas,
@@ -70,7 +68,7 @@ def run_bench(options: argparse.Namespace) -> int:
             progress=progress,
         )
     summary = summarise(frame)
-    _print(summary, frame, pair.name if options.drafter == "model" else f"{pair.name}, prompt lookup")
+    _print(summary, frame, pair.name, describe_pair(pair))
     if options.out is not None:
         _write(frame, options.out)
     if options.picture is not None:
@@ -101,13 +99,14 @@ def _check_file(path: Path | None, option: str, endings: tuple[str, ...], force:
         raise ValueError(f"{option} {path} exists; give another name, or --force to overwrite it")
 
 
-def _print(summary: Any, frame: Any, name: str) -> None:
+def _print(summary: Any, frame: Any, name: str, parts: Any) -> None:
     first = frame.iloc[0]
     print(
         f"pair {name}; {frame['prompt'].nunique()} prompts, {frame['run'].nunique()} interleaved runs; "
         f"{first['device']}, {first['dtype']}, {first['threads']} threads, torch {first['torch']}, "
-        f"transformers {first['transformers']}\n"
+        f"transformers {first['transformers']}"
     )
+    print(*parts, "", sep="\n")
     table = summary.assign(
         spread=[
             f"{a:.2f} to {b:.2f}"

@@ -53,9 +53,9 @@ def test_table_csv_json_and_picture(tmp_path, capsys):
 def test_prompt_lookup_and_prompts_of_ones_own(tmp_path, capsys):
     (tmp_path / "p.txt").write_text("O Romeo, Romeo, O Romeo\n\nTo be, or not to be\n", encoding="utf-8")
     (tmp_path / "p.json").write_text(json.dumps(["To be,\nor not"]), encoding="utf-8")
-    assert main([*QUICK, "--drafter", "lookup", "--prompts", str(tmp_path / "p.txt")]) == 0
+    assert main([*QUICK, "--draft", "prompt-lookup", "--prompts", str(tmp_path / "p.txt")]) == 0
     output = capsys.readouterr().out
-    assert "prompt lookup; 2 prompts" in output
+    assert "tiny + prompt-lookup; 2 prompts" in output
     assert read_prompts(tmp_path / "p.txt") == ["O Romeo, Romeo, O Romeo", "To be, or not to be"]
     assert read_prompts(tmp_path / "p.json") == ["To be,\nor not"]
 
@@ -71,7 +71,7 @@ def test_prompt_lookup_and_prompts_of_ones_own(tmp_path, capsys):
         (["--picture", "a.jpg"], "--picture must end in one of"),
         (["--out", "nowhere/a.csv"], "does not exist"),
         (["--prompts", "none.txt"], "--prompts none.txt cannot be read"),
-        (["--drafter", "lookup", "--alphas", "0.5"], "--drafter lookup"),
+        (["--draft", "prompt-lookup", "--alphas", "0.5"], "the draft of tiny + prompt-lookup is no model"),
         (["--max-prompts", "0"], "--max-prompts must be at least 1"),
         (["--threads", "0"], "--threads must be at least 1"),
         (["--pair", "huge"], "name must be one of"),

