@@ -6,8 +6,11 @@ started. Fixtures of the unit tests are in `tests/conftest.py`.
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
+
+import pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # kernels inherit it
 os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
@@ -17,6 +20,9 @@ if (
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 RULES = Path(__file__).parent / "tests" / "notebooks" / "sanitize.cfg"
+WITH_SMOLLM2 = (
+    "11_real_models.ipynb"  # the one notebook that takes weights which do not come with the package
+)
 
 
 def pytest_configure(config):
@@ -40,10 +46,35 @@ def pytest_terminal_summary(terminalreporter, config):
 
 
 def pytest_runtest_setup(item):
-    """Mark each notebook cell with what happens to its output."""
+    """Mark each notebook cell with what happens to its output; skip those of a model that is not on this machine."""
     options = getattr(item, "options", None)
     if options is None or not hasattr(item, "cell"):
         return
+    if item.path.name == WITH_SMOLLM2 and (reason := no_smollm2()):
+        if os.environ.get("SPECDEC_LAB_SMOLLM2") == "required":
+            pytest.fail(f"SPECDEC_LAB_SMOLLM2=required, but {reason}", pytrace=False)
+        pytest.skip(f"cells of SmolLM2: {reason}")
     compared = options["check"] and item.cell.execution_count is not None
     kind = ("compared" if item.cell.outputs else "silent") if compared else "only run"
     item.user_properties.append(("notebook cell", kind))
+
+
+@functools.cache
+def no_smollm2() -> str:
+    """Why the cells of SmolLM2 cannot be compared here, "" if they can.
+
+    The notebook is made with the package's weights, and other weights write other texts. They are converted now, once, so
+    that no cell prints of it; no kernel has been started yet.
+    """
+    from specdec_lab.models.smollm2 import INSTALL, find_smollm2, look_for_smollm2
+
+    place = look_for_smollm2()
+    if place is None:
+        return f"the package is not installed: {INSTALL}"
+    if place != "package":
+        return f"its weights are those of the {place}, which write other texts than the package's"
+    try:
+        find_smollm2()
+    except ValueError as error:  # gguf is missing, or the cache folder is read-only
+        return str(error)
+    return ""

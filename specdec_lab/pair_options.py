@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 DTYPES = ("float32", "bfloat16", "float16")
-DRAFT = 'local folder or Hub id of the draft; or "prompt-lookup", or "early-exit:k" for the target\'s first k layers'
+DRAFT = (
+    'local folder or Hub id of the draft; or "prompt-lookup", "early-exit:k" for the target\'s first k layers, "eagle" or '
+    '"eagle:FOLDER" for an EAGLE draft'
+)
 
 
 def add_pair_options(parser: argparse.ArgumentParser) -> None:

@@ -125,10 +125,12 @@ class ModelTreeDrafter(_TreeDrafter):
         rows: list[torch.Tensor] = []
         above, kept = {ROOT: row}, {ROOT: ROOT}  # rows to choose from; node of the shape → node of the tree
         for depth in range(1, shape.depth + 1):
-            for parent in [node for node in above if node in kept]:
-                children = shape.children[parent]
-                chosen = self._children(above[parent], len(children), chance)
-                for child, (token, q) in zip(children, chosen, strict=False):
+            open_ = [node for node in above if node in kept]
+            chosen = self._choose(
+                [above[node] for node in open_], [len(shape.children[node]) for node in open_], chance
+            )
+            for parent, guesses in zip(open_, chosen, strict=True):
+                for child, (token, q) in zip(shape.children[parent], guesses, strict=False):
                     kept[child] = len(tokens)
                     tokens.append(token)
                     parents.append(kept[parent])
@@ -144,10 +146,17 @@ class ModelTreeDrafter(_TreeDrafter):
         self._proposed = TokenTree(TreeShape(tuple(parents)), tuple(tokens))
         return Proposal(tuple(tokens), tuple(parents), torch.stack(rows) if rows else None)
 
-    def _children(self, row: torch.Tensor, count: int, chance: Chance) -> list[tuple[int, Any]]:
-        if self._sampling is None:
-            best = row.topk(min(count, len(row))).indices.tolist()
-            return [(token, None) for token in best]
+    def _choose(
+        self, rows: list[torch.Tensor], counts: list[int], chance: Chance
+    ) -> list[list[tuple[int, Any]]]:
+        """So many children for each row of a level, with what each was drawn from (None: the likeliest are taken,
+        and that is one read from the device for the whole level)."""
+        if self._sampling is not None:
+            return [self._draw(row, count, chance) for row, count in zip(rows, counts, strict=True)]
+        best = torch.stack(rows).topk(min(max(counts), len(rows[0]))).indices.tolist()
+        return [[(token, None) for token in row[:count]] for row, count in zip(best, counts, strict=True)]
+
+    def _draw(self, row: torch.Tensor, count: int, chance: Chance) -> list[tuple[int, Any]]:
         q, drawn = self._sampling.distribution(row), []
         while len(drawn) < count and q.sum() > 0:  # nothing is left of q, or the row is not finite
             token = chance.draw(q)

@@ -9,6 +9,7 @@ import copy
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ class Pair:
     Attributes:
         name: how it was asked for.
         target: a transformers model in eval mode; every decoder takes it as it is.
-        draft: likewise, or a drafter (prompt lookup, early exit).
+        draft: likewise, or a drafter (prompt lookup, early exit, EAGLE).
         tokenizer: the transformers tokenizer of both.
         prompts: texts to try it on, none of which the models were trained on; in a chat model's own format; empty for
             pairs that bring none.
@@ -105,8 +106,9 @@ def load_pair(
             SmolLM2-135M-Instruct from wherever it is on this machine (`smollm2.py`).
         target: a local folder or Hub id of a decoder-only model, which replaces `name`; with "smollm2" a folder that
             holds it.
-        draft: a local folder or Hub id of a smaller one that reads the same tokens; or "prompt-lookup", or
-            "early-exit:k" for the first k layers of the target. A named pair has a draft of its own; that of "smollm2" is prompt lookup.
+        draft: a local folder or Hub id of a smaller one that reads the same tokens; or "prompt-lookup", "early-exit:k"
+            for the first k layers of the target, "eagle:FOLDER" for an `EagleDraft` that was made for it. A named pair
+            has a draft of its own; that of "smollm2" is prompt lookup, and "eagle" is its bundled EAGLE draft.
         dtype: of the loaded weights. Unless given float32, the dtype in which exactness is promised; for "smollm2"
             bfloat16 where this processor multiplies it natively.
         device: the CPU unless given.
@@ -129,14 +131,20 @@ def load_pair(
         return _bundled(name, draft, how)
     if draft is None:
         raise ValueError(
-            'target and draft must be given together; draft is missing: a folder, a Hub id, "prompt-lookup" or '
-            '"early-exit:k"'
+            'target and draft must be given together; draft is missing: a folder, a Hub id, "prompt-lookup", '
+            '"early-exit:k" or "eagle:FOLDER"'
         )
     return _pair(f"{target} + {draft}", target, str(target), draft, how)
 
 
 def _pair(
-    name: str, target: str | Path, source: str, draft: str | Path, how: Loading, messages: Iterable[str] = ()
+    name: str,
+    target: str | Path,
+    source: str,
+    draft: str | Path,
+    how: Loading,
+    messages: Iterable[str] = (),
+    eagle: str | None = None,
 ) -> Pair:
     """Any target with anything that drafts for it. What is quick to refuse is refused before weights are read."""
     kind = _kind_of_draft(draft)
@@ -147,7 +155,7 @@ def _pair(
     if kind is None:
         drafter, drafting = load_model(draft, "draft", how.beside(model)), str(draft)
     else:
-        drafter, drafting = _drafter(kind, model)
+        drafter, drafting = _drafter(kind, model, eagle)
     return Pair(
         name=name,
         target=model,
@@ -201,7 +209,8 @@ def _smollm2(folder: str | Path | None, draft: str | Path, how: Loading) -> Pair
             f"SmolLM2-135M-Instruct, {found.kind}: {found.path}",
             draft,
             how.in_fastest_dtype(),
-            messages=MESSAGES.values(),
+            messages=[message for turn in zip_longest(*MESSAGES.values()) for message in turn if message],
+            eagle="smollm2",
         )
     except ValueError as error:
         if found.kind == "Hub" and isinstance(error.__cause__, OSError):
@@ -209,31 +218,48 @@ def _smollm2(folder: str | Path | None, draft: str | Path, how: Loading) -> Pair
         raise
 
 
-def _kind_of_draft(draft: str | Path) -> str | int | None:
-    """ "prompt-lookup", the number of layers of an early exit, or None for a model."""
+def _kind_of_draft(draft: str | Path) -> tuple | None:
+    """("prompt-lookup",), ("early-exit", layers), ("eagle", folder or None), or None for a model."""
+    name, _, more = draft.partition(":") if isinstance(draft, str) else ("", "", "")
     if draft == "prompt-lookup":
-        return "prompt-lookup"
-    if isinstance(draft, str) and draft.split(":")[0] == "early-exit":
-        layers = draft.removeprefix("early-exit").removeprefix(":")
-        if not (layers.isascii() and layers.isdecimal()):
+        return (draft,)
+    if name == "eagle":
+        return name, more or None
+    if name == "early-exit":
+        if not (more.isascii() and more.isdecimal()):
             raise ValueError(
                 f'draft must be "early-exit:k" with k the number of layers, such as "early-exit:8", got {draft!r}'
             )
-        return int(layers)
+        return name, int(more)
     return None
 
 
-def _drafter(kind: str | int, target: Any) -> tuple[Any, str]:
-    """Something that drafts for this target without a model of its own, and what it is, in words."""
+def _drafter(kind: tuple, target: Any, eagle: str | None = None) -> tuple[Any, str]:
+    """Something that drafts for this target without a model of its own, and what it is, in words. `eagle` is the bundled
+    EAGLE draft of this target, if there is one."""
+    from specdec_lab.decoding.eagle import EagleDrafter
     from specdec_lab.decoding.early_exit import EarlyExitDrafter
     from specdec_lab.decoding.lookup import PromptLookupDrafter
 
-    if kind == "prompt-lookup":
+    from .eagle import load_eagle
+
+    name, *more = kind
+    if name == "prompt-lookup":
         return PromptLookupDrafter(), "prompt lookup, which reads the text only"
     try:
-        return EarlyExitDrafter(target, kind), f"the target's first {kind} layers, its weights and its cache"
+        if name == "early-exit":
+            layers = more[0]
+            return EarlyExitDrafter(
+                target, layers
+            ), f"the target's first {layers} layers, its weights and its cache"
+        folder = more[0] or eagle
+        if folder is None:
+            raise ValueError('no draft is bundled for this target: name its folder, "eagle:FOLDER"')
+        return EagleDrafter(
+            target, load_eagle(folder)
+        ), f"EAGLE draft, {'bundled ' if folder == eagle else ''}{folder}"
     except ValueError as error:
-        raise ValueError(f"draft 'early-exit:{kind}' is not possible: {error}") from error
+        raise ValueError(f"draft {':'.join(str(x) for x in kind if x)!r} is not possible: {error}") from error
 
 
 def _chat_text(tokenizer: Any, messages: str | list[dict[str, str]]) -> str:

@@ -26,20 +26,53 @@ HELP = (
 FORMAT = 2  # of a converted folder; another number is another folder
 WHOLE = ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors")
 
-# what to ask it, by task; the first three repeat much of what they are given, which is where prompt lookup pays
-MESSAGES = {
-    "copy": "Repeat the following notice word for word, and add nothing: The reading room on the second floor is "
-    "closed from Monday to Wednesday, because the windows are being repaired. Books that were ordered for the reading "
-    "room can be collected at the front desk. The reading room on the second floor opens again on Thursday at nine.",
-    "rewrite": "Write this function again with the name total instead of s, and change nothing else:\n\n"
-    "def mean(values):\n    s = 0\n    for value in values:\n        s = s + value\n    return s / len(values)",
-    "summarise": "Summarise in two sentences: A lighthouse keeper used to climb the tower every evening to light the "
-    "lamp and every morning to put it out. In between the keeper wound the clockwork that turned the lens, wrote down "
-    "the weather and the ships that passed, and polished the glass. When electric lamps and timers came, the towers "
-    "were left alone, and most keepers became guides or moved inland.",
-    "explain": "Explain to a child why the moon does not fall down on the earth.",
-    "plan": "Plan a rainy Sunday for two people in a small town, hour by hour.",
-    "code": "Write a Python function that says whether a word reads the same backwards.",
+# what to ask it, by task; answers to the first three repeat much of what they are given, where prompt lookup pays
+MESSAGES: dict[str, tuple[str, ...]] = {
+    "copy": (
+        "Repeat the following notice word for word, and add nothing: The reading room on the second floor is closed from "
+        "Monday to Wednesday, because the windows are being repaired. Books that were ordered for the reading room can be "
+        "collected at the front desk. The reading room on the second floor opens again on Thursday at nine.",
+        "Repeat this paragraph exactly: A cargo ship left the harbour at dawn with three hundred sacks of grain. By noon "
+        "the wind had turned, and the captain gave the order to lower the sails. The cargo ship drifted for two days "
+        "before a fishing boat towed it back to the harbour.",
+        "Copy this recipe without changing a word: Wash two cups of rice until the water stays clear. Bring three cups of "
+        "water to the boil, add the rice and a pinch of salt, and cover the pot. Let the rice simmer for fifteen minutes, "
+        "then take the pot off the heat and leave it covered for ten minutes more.",
+    ),
+    "rewrite": (
+        "Write this function again with the name total instead of s, and change nothing else:\n\n"
+        "def mean(values):\n    s = 0\n    for value in values:\n        s = s + value\n    return s / len(values)",
+        "Write this function again, and rename the argument text to line:\n\ndef count_words(text):\n    words = "
+        "text.split()\n    counts = {}\n    for word in words:\n        counts[word] = counts.get(word, 0) + 1\n    "
+        "return counts",
+        "Add a docstring to this function and leave the rest as it is:\n\ndef largest(numbers):\n    best = numbers[0]\n"
+        "    for number in numbers:\n        if number > best:\n            best = number\n    return best",
+    ),
+    "summarise": (
+        "Summarise in two sentences: A lighthouse keeper used to climb the tower every evening to light the lamp and every "
+        "morning to put it out. In between the keeper wound the clockwork that turned the lens, wrote down the weather and "
+        "the ships that passed, and polished the glass. When electric lamps and timers came, the towers were left alone, "
+        "and most keepers became guides or moved inland.",
+        "Summarise in one sentence: The town council met on Tuesday to talk about the old railway line. Some members want "
+        "to turn it into a path for walkers and cyclists, others want to keep the rails for a tourist train. The council "
+        "asked two engineers to find out what each plan would cost before it meets again in the spring.",
+        "List the three most important facts: Bees visit flowers to collect nectar and pollen. While they fly from flower "
+        "to flower, pollen sticks to their bodies and reaches other plants, which can then make seeds. A third of what "
+        "people eat depends on plants that insects pollinate, and in many regions there are fewer wild bees every year.",
+    ),
+    "chat": (
+        "Explain to a child why the moon does not fall down on the earth.",
+        "Plan a rainy Sunday for two people in a small town, hour by hour.",
+        "What should I think about before I adopt a dog?",
+        "Tell me a short story about a clock that runs backwards.",
+        "How can I get better at remembering people's names?",
+        "Why do leaves change their colour in autumn?",
+    ),
+    "code": (
+        "Write a Python function that says whether a word reads the same backwards.",
+        "Write a Python class for a bank account with deposit, withdraw and balance.",
+        "Write a Python function that returns the first n Fibonacci numbers, and show how to call it.",
+    ),
 }
 
 

@@ -129,10 +129,11 @@ class Control:
 
         common = {
             "description": self.label or name,
-            "tooltip": self.label or name,  # without one, ipywidgets puts "null" on the label
             "style": {"description_width": f"{width + 1}ch"},
             "layout": {"width": "min(100%, 44em)"},
         }
+        if hasattr(ipywidgets.DOMWidget, "tooltip"):  # not in ipywidgets 7, which Colab has
+            common["tooltip"] = self.label or name  # without one, ipywidgets 8 puts "null" on the label
         if isinstance(self.values, bool):
             return ipywidgets.Checkbox(value=self.start, **common)
         if isinstance(self.values, list):
@@ -276,8 +277,9 @@ class Explorer:
 
         class Picture(ipywidgets.Image):
             # An Image has no alt text. Its tooltip becomes the name that screen readers use, but the front end
-            # looks for a description before it sets one, and fails where there is none.
+            # looks for a description before it sets one, and fails where there is none. ipywidgets 7 has neither.
             description = Unicode("").tag(sync=True)
+            tooltip = Unicode("").tag(sync=True)
 
         width = max((len(control.label or name) for name, control in self.controls.items()), default=0)
         handles = {name: control.widget(name, width) for name, control in self.controls.items()}

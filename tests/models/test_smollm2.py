@@ -149,7 +149,9 @@ def test_any_folder_is_loaded_as_a_chat_pair(chat_folder):
     assert pair.chat(
         [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     ) == pair.encode("[user] a\n[assistant] b\n[assistant]")
-    assert len(pair.prompts) == len(MESSAGES) and pair.prompts[0] == f"[user] {MESSAGES['copy']}\n[assistant]"
+    assert len(pair.prompts) == sum(map(len, MESSAGES.values()))
+    for place, task in enumerate(MESSAGES):  # one of each task, then the next of each
+        assert pair.prompts[place] == f"[user] {MESSAGES[task][0]}\n[assistant]"
     assert pair.sources["target"] == f"SmolLM2-135M-Instruct, folder: {chat_folder}"
 
 

@@ -375,3 +375,101 @@ MUTANTS += [
         "self._carried.isnan().all() and False",
     ),
 ]
+
+# ------------------------------------------------------------ real models
+EARLY_EXIT, LENDER = "decoding/early_exit.py", "models/early_exit.py"
+EAGLE, EAGLE_DRAFTER, LOOKUP = "models/eagle.py", "decoding/eagle.py", "decoding/lookup.py"
+LOADED, SERVING, PUBLIC = "measure/loaded.py", "measure/serving.py", "models/public_pairs.py"
+
+MUTANTS += [
+    Mutant(
+        "early exit: drafts in the cache of the last layers",
+        LENDER,
+        "view.layers = cache.layers[:layers]",
+        "view.layers = cache.layers[-layers:]",
+    ),
+    Mutant(
+        "early exit: what it drafted stays in the target's cache",
+        EARLY_EXIT,
+        "            self._session.roll_back(held)\n",
+        "",
+    ),
+    Mutant(
+        "early exit: leaves one layer later than it says",
+        LENDER,
+        "nn.ModuleList(list(getattr(decoder, stacks[0]))[:layers])",
+        "nn.ModuleList(list(getattr(decoder, stacks[0]))[: layers + 1])",
+    ),
+    Mutant(
+        "EAGLE: rows that stand on its own features are kept",
+        EAGLE_DRAFTER,
+        "self._session.roll_back(min(self._session.length, model.told + 1))",
+        "self._session.roll_back(len(sequence) - 1)",
+    ),
+    Mutant(
+        "EAGLE: the target's features come one place late",
+        EAGLE_DRAFTER,
+        "model.tell(carried)",
+        "model.tell(torch.cat([self.rider.before[-1:] if len(self.rider.before) else carried[:1], carried[:-1]]))",
+    ),
+    Mutant(
+        "EAGLE: its own features take the place of the target's",
+        EAGLE,
+        "del self._features[self.told :]",
+        "hidden = hidden[len(self._features) - self.told :]",
+    ),
+    Mutant(
+        "EAGLE: guesses are numbered as the draft numbers them",
+        EAGLE,
+        "logits[..., self._ids] = F.linear(rows, self._head)",
+        "logits[..., : len(self._ids)] = F.linear(rows, self._head)",
+    ),
+    Mutant(
+        "prompt lookup: copies from one token further on",
+        LOOKUP,
+        "for position in range(start, start + limit):",
+        "for position in range(start + 1, start + limit + 1):",
+    ),
+    Mutant(
+        "chat: the template does not say whose turn it is",
+        "models/pairs.py",
+        "add_generation_prompt=True",
+        "add_generation_prompt=False",
+    ),
+    Mutant(
+        "describe_pair: tied weights are counted twice",
+        LOADED,
+        "return list({id(p): p for module in modules for p in module.parameters(recurse=False)}.values())",
+        "return [p for module in modules for p in module.parameters(recurse=False)]",
+    ),
+    Mutant(
+        "describe_pair: the draft's shared weights are its own",
+        LOADED,
+        "there = set() if besides is None else",
+        "there = set() if True else",
+    ),
+    Mutant(
+        "public pairs: a cache holds keys only",
+        PUBLIC,
+        "return 2 * self.layers * self.key_value_heads",
+        "return self.layers * self.key_value_heads",
+    ),
+    Mutant(
+        "vLLM: rounds without a draft are counted",
+        SERVING,
+        "rounds = [item for item in trace.rounds if item.drafted]",
+        "rounds = list(trace.rounds)",
+    ),
+    Mutant(
+        "vLLM: the share of a place is taken of what was judged",
+        SERVING,
+        '"share": accepted / self.rounds if self.rounds',
+        '"share": accepted / judged if judged',
+    ),
+    Mutant(
+        "vLLM: tokens per round without the target's own",
+        SERVING,
+        "return (self.rounds + self.accepted) / self.rounds",
+        "return self.accepted / self.rounds",
+    ),
+]

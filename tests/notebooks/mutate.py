@@ -29,6 +29,7 @@ FIRST = (
     "01",
     "09",
     "10",
+    "11",
 )  # those that see most come first; the run stops at the first red cell
 
 
