@@ -39,6 +39,11 @@ class _TreeDrafter:
         self._first = 0  # positions in the cache before them
 
     @property
+    def model(self) -> Any:
+        """The draft model, adapted."""
+        return self._session.model
+
+    @property
     def cache_length(self) -> int:
         """Positions in the draft's cache."""
         return self._session.length

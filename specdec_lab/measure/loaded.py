@@ -58,7 +58,7 @@ class Loaded:
 def describe_pair(pair: Pair) -> tuple[Loaded, Loaded]:
     """The target and the draft of a pair. One token is fed to each model that has a cache. Taught in notebook 11.
 
-    A draft that is a drafter tells the bytes of its own cache in an attribute `cache_bytes_per_token`, if it has one.
+    Of a drafter the model that it runs counts, as `model`, and its cache where it says that it has one, as `cache_length`.
 
     Example:
         >>> for part in describe_pair(load_pair("tiny", draft="early-exit:4")):  # doctest: +SKIP
@@ -70,19 +70,19 @@ def describe_pair(pair: Pair) -> tuple[Loaded, Loaded]:
 
 
 def _loaded(role: str, source: str, thing: Any, besides: Any = None) -> Loaded:
+    runs = getattr(thing, "model", thing) if is_drafter(thing) else thing
+    caches = not is_drafter(thing) or getattr(thing, "cache_length", None) is not None
     there = (
         set() if besides is None else {id(tensor) for tensor in [*_parameters(besides), *_buffers(besides)]}
     )
-    parameters = [tensor for tensor in _parameters(thing) if id(tensor) not in there]
-    tensors = parameters + [tensor for tensor in _buffers(thing) if id(tensor) not in there]
+    parameters = [tensor for tensor in _parameters(runs) if id(tensor) not in there]
+    tensors = parameters + [tensor for tensor in _buffers(runs) if id(tensor) not in there]
     return Loaded(
         role=role,
         source=source,
         parameters=sum(tensor.numel() for tensor in parameters),
         weight_bytes=sum(tensor.nbytes for tensor in tensors),
-        cache_bytes_per_token=(
-            getattr(thing, "cache_bytes_per_token", 0) if is_drafter(thing) else cache_bytes_per_token(thing)
-        ),
+        cache_bytes_per_token=cache_bytes_per_token(runs) if caches else 0,
         dtypes=tuple(sorted({str(tensor.dtype).removeprefix("torch.") for tensor in parameters})),
         devices=tuple(sorted({str(tensor.device) for tensor in tensors})),
         attention=getattr(getattr(thing, "config", None), "_attn_implementation", None),

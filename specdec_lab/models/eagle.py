@@ -155,7 +155,8 @@ class EagleModel:
         if getattr(head, "bias", None) is not None:
             raise ValueError("target must have a head without bias")
         self._ids = draft.ids.long().to(head.weight.device)
-        self._head = head.weight.detach()[self._ids]
+        self._head = nn.Linear(head.weight.shape[1], len(self._ids), bias=False)
+        self._head.weight = nn.Parameter(head.weight.detach()[self._ids], requires_grad=False)
         self.vocab_size: int = head.weight.shape[0]
         config = target.config.get_text_config(decoder=True)
         self.max_position_embeddings: int | None = getattr(config, "max_position_embeddings", None)
@@ -170,7 +171,7 @@ class EagleModel:
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the weights."""
-        return self._head.dtype
+        return self._head.weight.dtype
 
     def forget(self) -> None:
         """A new text begins."""
@@ -203,14 +204,14 @@ class EagleModel:
             places = torch.arange(seen.shape[1], device=seen.device)
             before = (seen * places).amax(-1).tolist()
             more = {"attention_mask": added_mask(attention_mask, self.dtype), "position_ids": position_ids}
-        nothing = self._head.new_zeros(self._head.shape[1])
+        nothing = self._head.weight.new_zeros(self._head.in_features)
         features = torch.stack([self._features[place] if place >= 0 else nothing for place in before])
         found = self.draft(self._embedding(input_ids), features[None], cache, **more)
         del self._features[max(self.told, first) :]
         self._features += found[0, max(self.told, first) - first :].unbind()
         rows = found if logits_to_keep is None else found[:, -logits_to_keep:]
         logits = rows.new_full((*rows.shape[:2], self.vocab_size), float("-inf"))
-        logits[..., self._ids] = F.linear(rows, self._head)
+        logits[..., self._ids] = self._head(rows)
         return SimpleNamespace(logits=logits, past_key_values=cache)
 
     def truncate_cache(self, past_key_values: Any, valid_length: int) -> Any:

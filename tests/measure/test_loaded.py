@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from eagles import eagle_pair
 from helpers import random_model
 
-from specdec_lab import Pair, load_pair
+from specdec_lab import Pair, load_pair, speculative_decode
+from specdec_lab.decoding.eagle import EagleDrafter
 from specdec_lab.decoding.early_exit import EarlyExitDrafter
 from specdec_lab.decoding.lookup import PromptLookupDrafter
 from specdec_lab.measure.loaded import describe_pair
@@ -77,6 +79,18 @@ def test_drafts_that_share_or_need_nothing_take_nothing():
         assert draft.parameters == draft.weight_bytes == draft.cache_bytes_per_token == 0
         assert draft.dtypes == draft.devices == () and draft.attention is None
         assert str(draft) == "draft: words; no weights and no KV cache of its own"
+
+
+def test_an_eagle_draft_takes_its_layer_the_rows_of_its_head_and_its_cache():
+    target, network = eagle_pair("llama")
+    drafter = EagleDrafter(target, network)
+    _, draft = describe_pair(Pair("x", target, drafter, None))
+    head = len(network.ids) * target.config.hidden_size
+    assert draft.parameters == sum(p.numel() for p in network.parameters()) + head
+    assert draft.weight_bytes == pytest.approx(storage_bytes(network) + 4 * head, rel=CLOSE)
+    speculative_decode(target, drafter, [3, 1, 4], 40, 4, None)
+    held, _ = cache_bytes(drafter._session._cache)
+    assert draft.cache_bytes_per_token == held / drafter.cache_length
 
 
 def test_the_line_says_everything():

@@ -12,6 +12,7 @@ from tokenizers import normalizers, pre_tokenizers
 from transformers import AutoTokenizer
 
 from specdec_lab import autoregressive_decode, load_pair, speculative_decode, speculative_rounds
+from specdec_lab.decoding.eagle import EagleDrafter
 from specdec_lab.decoding.early_exit import EarlyExitDrafter
 from specdec_lab.decoding.lookup import PromptLookupDrafter
 from specdec_lab.decoding.rounds import Trace
@@ -19,6 +20,7 @@ from specdec_lab.files import ASSETS
 from specdec_lab.models.loading import Loading, check_same_tokens, multiplies_bfloat16, no_progress_bar
 from specdec_lab.models.pairs import random_like
 from specdec_lab.models.scripted import ScriptedModel, last_token
+from specdec_lab.training.eagle import new_draft
 from specdec_lab.training.gates import repeated_within, shared_between, smallest_gap
 
 
@@ -257,6 +259,22 @@ def test_a_named_pair_takes_drafts_without_a_model(tiny):
         assert isinstance(pair.draft, kind) and pair.name == f"tiny + {draft}"
         assert pair.prompts == tiny.prompts and pair.sources["target"] == "bundled tiny/target"
     assert pair.draft.layers == 3
+
+
+def test_an_eagle_draft_comes_from_its_folder(tiny, tmp_path):
+    draft = new_draft(tiny.target, (2, 8, 16), torch.arange(200, dtype=torch.int32))
+    draft.save(tmp_path)
+    pair = load_pair("tiny", draft=f"eagle:{tmp_path}")
+    assert isinstance(pair.draft, EagleDrafter) and pair.sources["draft"] == f"EAGLE draft, {tmp_path}"
+    ids = tiny.prompt_ids[0]
+    plain = autoregressive_decode(pair.target, ids, 24, None)
+    assert speculative_decode(pair.target, pair.draft, ids, 24, 4, None)[0] == plain
+    with pytest.raises(
+        ValueError, match="draft 'eagle' is not possible: no draft is bundled for this target"
+    ):
+        load_pair("tiny", draft="eagle")
+    with pytest.raises(ValueError, match="folder must hold EagleDraft"):
+        load_pair("tiny", draft=f"eagle:{tmp_path / 'nothing'}")
 
 
 def test_what_is_asked_for_is_what_is_loaded(any_two):
