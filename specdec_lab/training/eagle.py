@@ -28,6 +28,8 @@ from .ahead import fit_best, write_card
 from .chat_text import Conversation, write_conversations
 from .recipe import Schedule
 
+JUDGED = 4  # guesses in a row that the card tells of
+
 
 @dataclass(frozen=True)
 class EagleRecipe:
@@ -38,12 +40,12 @@ class EagleRecipe:
     held_out_batches: int = 1
     taps: tuple[int, ...] = (3, 16, 30)  # low, middle, and what the head reads
     vocabulary: int = 8192
-    unrolled: int = 3  # guesses in a row that are trained on
+    unrolled: int = 2  # guesses in a row that are trained on
     decay: float = 0.8  # guess k counts decay^(k - 1) in the loss
     schedule: Schedule = Schedule(  # noqa: RUF009 (frozen)
-        steps=700, peak_lr=1.2e-3, warmup=40, weight_decay=0.02, tokens_per_step=2560, tail=200
+        steps=2200, peak_lr=1e-3, warmup=60, weight_decay=0.02, tokens_per_step=1024, tail=500
     )
-    evaluate_every: int = 100
+    evaluate_every: int = 300
     patience: int = 4
 
 
@@ -244,7 +246,7 @@ def main(arguments: list[str] | None = None) -> None:
     shipped = load_eagle(options.out, dtype=torch.float32)
     answered = torch.cat([text.ids[text.answer :] for text in held_out])
     figures = {
-        "held_out_agreement": agreement(shipped, pair.target, held_out, recipe.unrolled),
+        "held_out_agreement": agreement(shipped, pair.target, held_out, JUDGED),
         "held_out_answers_in_vocabulary": round(torch.isin(answered, shipped.ids).float().mean().item(), 4),
         "parameters": sum(weight.numel() for weight in draft.parameters()),
         "training_tokens": sum(len(text.hidden) for text in texts),
