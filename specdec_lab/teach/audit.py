@@ -1,15 +1,18 @@
 """One run of a decoder on scripted models, written down: what it was asked, what came, what the models saw.
 
 Also the truth about it, found by following the target's rule without any decoding, and the counts that a correct
-decoder may show. It judges nothing; `checks.py` does.
+decoder may show. It judges nothing; `judgements.py` does.
 """
 
 from __future__ import annotations
 
 import ctypes
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,6 +32,7 @@ DRAFTS: dict[str, Callable[[int], bool]] = {  # where the draft errs, by positio
     "never agrees": lambda position: True,
 }
 AGREES, HALF, NEVER = DRAFTS
+_PACKAGE = Path(__file__).resolve().parents[1]
 SECONDS = 10.0  # a run takes milliseconds; one that is silent for so long is in an endless loop
 
 
@@ -39,13 +43,24 @@ class TooManyCalls(RuntimeError):
 class AuditedModel(ScriptedModel):
     """A scripted model that notes what its cache held before each pass, and stops a decoder that calls it forever.
 
+    Args:
+        order: a list that models share; each pass adds the name of its model.
+
     Attributes:
         passes_seen: for each pass (tokens in the cache before it, tokens fed).
     """
 
-    def __init__(self, name: str, rule: NextToken, vocab_size: int, most_calls: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        rule: NextToken,
+        vocab_size: int,
+        most_calls: int,
+        order: list[str] | None = None,
+    ) -> None:
         super().__init__(rule, vocab_size)
         self.name, self.most_calls = name, most_calls
+        self.order = [] if order is None else order
         self.passes_seen: list[tuple[list[int], list[int]]] = []
 
     def forward(
@@ -59,6 +74,7 @@ class AuditedModel(ScriptedModel):
         held = list(past_key_values or ())
         output = super().forward(input_ids, use_cache, past_key_values)
         self.passes_seen.append((held, input_ids[0].tolist()))
+        self.order.append(self.name)
         return output
 
     def truncate_cache(self, past_key_values: list[int], valid_length: int) -> list[int]:
@@ -69,7 +85,9 @@ class AuditedModel(ScriptedModel):
 
 @dataclass(frozen=True)
 class Case:
-    """What a decoder is asked, and the truth about it. `ends` is handed over as `eos_token_id`, as it stands."""
+    """What a decoder is asked, and the truth about it. `ends` is handed over as `eos_token_id`, as it stands; with
+    `end_at` it is the new token of that number, 1 for the first. `special_draft` makes the draft's rule from the case,
+    and `draft` then only says what it does."""
 
     new_tokens: int
     gamma: int
@@ -77,13 +95,28 @@ class Case:
     prompt: tuple[int, ...] = PROMPT
     ends: Any = None
     rule: NextToken = HASH
-    special_draft: NextToken | None = None
+    special_draft: Callable[[Case], NextToken] | None = None
     draft_vocabulary: int = VOCABULARY
+    end_at: int | None = None
 
-    @property
+    def __post_init__(self) -> None:
+        if self.end_at is not None:
+            object.__setattr__(self, "ends", follow(self.rule, self.prompt, self.end_at)[-1])
+
+    @cached_property
     def draft_rule(self) -> NextToken:
         """prefix → the draft's guess."""
-        return self.special_draft or wrong_when(self.rule, VOCABULARY, DRAFTS[self.draft])
+        if self.special_draft:
+            return self.special_draft(self)
+        return wrong_when(self.rule, VOCABULARY, DRAFTS[self.draft])
+
+    def models(self) -> tuple[AuditedModel, AuditedModel]:
+        """Target and draft, new. They share one `order`."""
+        most, order = 20 + 3 * self.new_tokens * (self.gamma + 2), []
+        return (
+            AuditedModel("target", self.rule, VOCABULARY, most, order),
+            AuditedModel("draft", self.draft_rule, self.draft_vocabulary, most, order),
+        )
 
     def truth(self) -> list[int]:
         """The prompt and the target's own greedy text, by following its rule."""
@@ -99,7 +132,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Run:
-    """What came of a case. `problem` is a sentence if there is no answer to look at."""
+    """What came of a case. `problem` says in words why there is no answer to look at, if there is none, and `where` the
+    line of the decoder's own code that was the last to run before an error."""
 
     case: Case
     given: list[int]
@@ -109,20 +143,22 @@ class Run:
     draft: AuditedModel
     problem: str | None = None
     error: BaseException | None = None
+    where: str = ""
 
 
-def run_case(decoder: Decoder, case: Case) -> Run:
-    """Call the decoder on the scripted pair of a case; whatever it does, a `Run` comes back."""
-    most = 20 + 3 * case.new_tokens * (case.gamma + 2)
-    target = AuditedModel("target", case.rule, VOCABULARY, most)
-    draft = AuditedModel("draft", case.draft_rule, case.draft_vocabulary, most)
+def run_case(decoder: Decoder, case: Case, seconds: float | None = None) -> Run:
+    """Call the decoder on the scripted pair of a case; whatever it does, a `Run` comes back, at the latest after
+    `seconds` (None: `SECONDS`)."""
+    seconds = SECONDS if seconds is None else seconds
+    target, draft = case.models()
     given = list(case.prompt)
     answer, error = _call_within(
-        SECONDS, lambda: decoder(target, draft, given, case.new_tokens, case.gamma, case.ends)
+        seconds, lambda: decoder(target, draft, given, case.new_tokens, case.gamma, case.ends)
     )
-    sequence, rate, problem = [], 0.0, None
+    sequence, rate, problem, where = [], 0.0, None, ""
     if error is not None:
-        problem = f"{case}: {_in_words(error)}"
+        problem, where = _in_words(error, seconds), _last_line(error)
+        error.with_traceback(None)  # it would hold on to all that the call had
     else:
         try:
             sequence, rate = answer
@@ -130,18 +166,26 @@ def run_case(decoder: Decoder, case: Case) -> Run:
         except (TypeError, ValueError):
             shown = repr(answer)
             shown = shown if len(shown) <= 60 else shown[:57] + "..."
-            problem = f"{case}: it returned {shown}, not a pair (list of token ids, acceptance rate)."
+            problem = f"it returned {shown}, not a pair (list of token ids, acceptance rate)."
             sequence, rate = [], 0.0
-    return Run(case, given, sequence, rate, target, draft, problem, error)
+    return Run(case, given, sequence, rate, target, draft, problem, error, where)
 
 
-def _in_words(error: BaseException) -> str:
+def _in_words(error: BaseException, seconds: float) -> str:
     if isinstance(error, TooManyCalls):
         return f"{error}; is there a round that adds nothing?"
     if isinstance(error, TimeoutError):
-        return f"no answer after {SECONDS:.0f} seconds; is there a loop without an end?"
+        return f"no answer after {seconds:.0f} seconds; is there a loop without an end?"
     said = f"{type(error).__name__}: {error}".rstrip(": .")
     return f"it raised {said}."
+
+
+def _last_line(error: BaseException) -> str:
+    """The innermost line of an error's way that is neither of this package nor installed."""
+    frames = traceback.extract_tb(error.__traceback__)
+    foreign = [f for f in frames if _PACKAGE not in Path(f.filename).resolve().parents]
+    own = [f for f in foreign if not {"site-packages", "dist-packages"} & set(Path(f.filename).parts)]
+    return f"line {own[-1].lineno} of {Path(own[-1].filename).name}" if own else ""
 
 
 def _call_within(seconds: float, call: Callable[[], Any]) -> tuple[Any, BaseException | None]:

@@ -5,7 +5,8 @@
 
 It has two wings. Greedy decoders are in `wrong_caches.py` and `wrong_tokens.py`, spoilt copies of `plain_loop.py`,
 checked by `checks.py`. Samplers are in `wrong_sampling.py`, spoilt copies of `plain_sampler.py`, checked by
-`sampling_checks.py`; what each does to the law of the text is in `biases`. Here they are only shown and run.
+`sampling_checks.py`; what each does to the law of the text is in `biases`. How one gets there, and the smallest case that
+shows it, is told in `stories.py`. Here they are only shown and run.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from .plain_loop import PlainLoop
 from .plain_sampler import PlainSampler
 from .sampling_audit import P, Q
 from .sampling_checks import SAMPLING_CHECKS, run_sampling_checks
+from .stories import STORIES
 
 
 def _exhibits(*rooms) -> dict[str, Exhibit]:
@@ -82,12 +84,17 @@ def diff(name: str) -> str:
 
 
 def label(name: str) -> str:
-    """What hangs beside an exhibit: the wrong step, the symptom, where it was reported, and the difference.
-    `ValueError` for an unknown name."""
+    """What hangs beside an exhibit: the wrong step, the symptom, how one gets there, where it was reported, what the
+    grader finds in which smallest case, and the difference. `ValueError` for an unknown name."""
     shown = get_exhibit(name)
     parts = [f"{name}: {shown.wrong_step}", shown.symptom]
+    if name in STORIES:
+        parts += textwrap.wrap(STORIES[name].text, 110)
     if shown.references:
         parts.append(f"{' '.join(shown.faults)}; reported in {', '.join(shown.references)}")
+    if name in STORIES:
+        parts += textwrap.wrap(f"breaks {', '.join(STORIES[name].breaks)}", 110, subsequent_indent="    ")
+        parts += ["shortest case:", textwrap.indent(STORIES[name].shortest, "    ")]
     return "\n".join([*parts, "", diff(name)]).rstrip()
 
 

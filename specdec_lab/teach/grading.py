@@ -1,0 +1,208 @@
+"""How a function is graded: behaviours, each tried on cases, become findings, and these a report.
+
+It knows no function in particular; the graders say what is expected, which cases are tried and how they are judged.
+How a report looks is in `report_views.py`. It hands out no marks: a course that wants some reads the JSON.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import report_views
+
+RIGHT, WASTEFUL, WRONG, UNJUDGED = "right", "wasteful", "wrong", "not judged"
+SCHEMA_VERSION = 1
+MOST_TRIES = 1000  # so many smaller cases are tried for one behaviour: the whole grid of the greedy grader
+
+
+class NoAnswer(Exception):
+    """The function gave no answer that could be looked at; the message says what it did instead."""
+
+
+class NoReturn(NoAnswer):
+    """It used up its time or memory, so nothing more is asked of it."""
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """One thing that a function has to do.
+
+    Attributes:
+        name, expected: what it is called, and what is right, in half a sentence.
+        cases: tried in this order until one fails.
+        judge: (function, case) → None, or a sentence about what is wrong. It may raise `NoAnswer`.
+        hints: three, from a question to the very line.
+        broken: what a failing case means, `WRONG` or `WASTEFUL`.
+        smaller: cases from the smallest on, searched for one that fails as well; () where `cases` have that order.
+        words: a case → the call, and what to know about it.
+    """
+
+    name: str
+    expected: str
+    cases: Sequence[Any]
+    judge: Callable[[Any, Any], str | None]
+    hints: tuple[str, str, str]
+    broken: str = WRONG
+    smaller: Iterable[Any] = ()
+    words: Callable[[Any], str] = str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found about one behaviour. `found` and `case` are "" where it is right; `case` is the smallest that
+    fails, in words, and `shown` the thing itself."""
+
+    name: str
+    expected: str
+    status: str
+    found: str = ""
+    case: str = ""
+    hints: tuple[str, ...] = ()
+    shown: Any = None
+
+
+@dataclass
+class Report:
+    """All findings about one function: a table in a notebook, and on `print`. Taught in notebook 12.
+
+    Attributes:
+        title: what was graded.
+        findings: one for each behaviour, in the order in which they are taught.
+        notes: what else the reader should know, such as which form of answer was recognised.
+        revealed: behaviour → how many of its hints have been asked for.
+
+    Example:
+        >>> from specdec_lab import speculative_decode
+        >>> from specdec_lab.teach.grader import check_speculative_decode
+        >>> report = check_speculative_decode(speculative_decode)
+        >>> report.verdict, report["answers"].status
+        ('right', 'right')
+    """
+
+    title: str
+    findings: list[Finding]
+    notes: list[str] = field(default_factory=list)
+    revealed: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        """`WRONG` if anything is, else `WASTEFUL` if anything is, else `RIGHT`."""
+        found = {finding.status for finding in self.findings}
+        return next((status for status in (WRONG, UNJUDGED, WASTEFUL) if status in found), RIGHT)
+
+    @property
+    def broken(self) -> dict[str, Finding]:
+        """The findings that are wrong or wasteful, by name."""
+        return {item.name: item for item in self.findings if item.status in (WRONG, WASTEFUL)}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Status → how many behaviours have it."""
+        statuses = [finding.status for finding in self.findings]
+        return {status: statuses.count(status) for status in (RIGHT, WASTEFUL, WRONG, UNJUDGED)}
+
+    def __getitem__(self, name: str) -> Finding:
+        """The finding of that name; `KeyError` with the names there are for any other."""
+        for finding in self.findings:
+            if finding.name == name:
+                return finding
+        raise KeyError(f"no behaviour {name!r}; there are {', '.join(f.name for f in self.findings)}")
+
+    def hint(self, name: str) -> str:
+        """The next hint about a behaviour; there are three. `KeyError` for an unknown name."""
+        finding = self[name]
+        if finding.status == RIGHT:
+            return f"{name} is right: there is nothing to hint at."
+        self.revealed[name] = number = min(self.revealed.get(name, 0) + 1, len(finding.hints))
+        return f"Hint {number} of {len(finding.hints)}: {finding.hints[number - 1]}"
+
+    def reveal(self, count: int) -> Report:
+        """Ask for `count` hints about everything that is not right; returns the report itself."""
+        for name, finding in self.broken.items():
+            self.revealed[name] = min(max(0, count), len(finding.hints))
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """For course tools, as JSON: only the hints that have been asked for are in it."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "title": self.title,
+            "verdict": self.verdict,
+            "counts": self.counts,
+            "notes": list(self.notes),
+            "behaviours": [
+                {
+                    "name": item.name,
+                    "expected": item.expected,
+                    "status": item.status,
+                    "found": item.found,
+                    "smallest_case": item.case,
+                    "hints": list(item.hints[: self.revealed.get(item.name, 0)]),
+                }
+                for item in self.findings
+            ],
+        }
+
+    def text(self, encoding: str | None = "utf-8") -> str:
+        """The table as text, in ASCII where `encoding` lacks the marks."""
+        return report_views.as_text(self, encoding)
+
+    def __str__(self) -> str:
+        return self.text(getattr(sys.stdout, "encoding", None))
+
+    def __repr__(self) -> str:
+        return self.text()  # what a notebook stores beside the HTML
+
+    def _repr_html_(self) -> str:
+        return report_views.as_html(self)
+
+
+def grade(title: str, function: Any, behaviours: Iterable[Behaviour]) -> Report:
+    """Try every behaviour on its cases and report. Whatever the function does, a report comes back.
+
+    Args:
+        title: what is graded.
+        function: handed on to each `judge`.
+        behaviours: in the order in which they are taught.
+    """
+    findings: list[Finding] = []
+    stopped = ""
+    for item in behaviours:
+        if stopped:
+            because = f"not judged: in {stopped} the function did not come back."
+            findings.append(Finding(item.name, item.expected, UNJUDGED, because))
+            continue
+        status, found, case = _first_failure(item, function, item.cases)
+        if status == UNJUDGED:
+            status, stopped = WRONG, item.name
+        elif status != RIGHT:
+            smaller = _first_failure(item, function, _at_most(MOST_TRIES, item.smaller))
+            if smaller[0] not in (RIGHT, UNJUDGED):
+                status, found, case = smaller
+        if status == RIGHT:
+            findings.append(Finding(item.name, item.expected, RIGHT))
+        else:
+            shown = item.words(case)
+            findings.append(Finding(item.name, item.expected, status, found, shown, item.hints, case))
+    return Report(title, findings)
+
+
+def _first_failure(item: Behaviour, function: Any, cases: Iterable[Any]) -> tuple[str, str, Any]:
+    """(status, sentence, case) of the first case that fails; `UNJUDGED` where the function did not come back."""
+    for case in cases:
+        try:
+            sentence = item.judge(function, case)
+        except NoReturn as error:
+            return UNJUDGED, str(error), case
+        except NoAnswer as error:
+            return WRONG, str(error), case
+        if sentence:
+            return item.broken, sentence, case
+    return RIGHT, "", None
+
+
+def _at_most(count: int, items: Iterable[Any]) -> Iterable[Any]:
+    return (item for _, item in zip(range(count), items, strict=False))

@@ -1,0 +1,170 @@
+"""How a grader's report looks: as text for a terminal and a screen reader, as a table for a notebook.
+
+Marks carry the meaning and colours repeat it, so both read right where styles are stripped. It judges nothing.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from html import escape
+from typing import TYPE_CHECKING
+
+from specdec_lab.show.style import GREEN, GREY, ORANGE, VERMILION
+
+if TYPE_CHECKING:
+    from .grading import Finding, Report
+
+WIDTH = 110
+MARKS = {"right": "✓", "wasteful": "~", "wrong": "✗", "not judged": "?"}
+ASCII_MARKS = {"right": "+", "wasteful": "~", "wrong": "x", "not judged": "?"}
+_COLOURS = {"right": GREEN, "wasteful": ORANGE, "wrong": VERMILION, "not judged": GREY}
+_ASCII = {"γ": "gamma", "÷": "/", "×": "x", "→": "->", "…": "...", "≤": "<=", "≥": ">=", "α": "alpha", "·": "*"}  # fmt: skip
+_CSS = (
+    ".sd-grade table{border-collapse:collapse;margin:.5em 0}.sd-grade td,.sd-grade th{text-align:left;"
+    "vertical-align:top;padding:4px 10px;border-bottom:1px solid rgba(128,128,128,.4)}"
+    ".sd-grade details{margin:.2em 0 .2em .8em}.sd-grade summary{cursor:pointer}"
+    ".sd-grade code{overflow-wrap:anywhere}.sd-grade small{opacity:.85}"
+)
+
+# ---------------------------------------------------------------- words for both
+
+
+def sentence(report: Report) -> str:
+    """The report in one sentence.
+
+    >>> from .grading import Report
+    >>> sentence(Report("f", []))
+    'f: nothing was looked at.'
+    """
+    counts = [f"{number} {status}" for status, number in report.counts.items() if number]
+    return f"{report.title}: {', '.join(counts) or 'nothing was looked at'}."
+
+
+def _advice(report: Report) -> str:
+    first = next((item for item in report.findings if item.status == "wrong"), None)
+    first = first or next((item for item in report.findings if item.status == "wasteful"), None)
+    if first is None:
+        return ""
+    return f"Begin with {first.name}; what follows may come from it."
+
+
+def _repeats(report: Report) -> dict[str, str]:
+    """Behaviour → the earlier one about which the very same was found."""
+    seen: dict[tuple[str, str], str] = {}
+    again = {}
+    for item in report.findings:
+        if item.found and item.case:
+            first = seen.setdefault((item.found, item.case), item.name)
+            if first != item.name:
+                again[item.name] = first
+    return again
+
+
+# ---------------------------------------------------------------- text
+
+
+def as_text(report: Report, encoding: str | None) -> str:
+    """One line a behaviour, and what was found beneath it where it is not right."""
+    width = max((len(item.name) for item in report.findings), default=0)
+    again = _repeats(report)
+    lines = [sentence(report), *report.notes, ""]
+    for item in report.findings:
+        lines += _wrapped(f"{MARKS[item.status]} {item.name:<{width}}  ", item.expected, width + 4)
+        if item.name in again:
+            lines.append(f"      found  the same as in {again[item.name]}")
+        elif item.status == "not judged":
+            lines += _wrapped("      found  ", item.found, 13)
+        elif item.status != "right":
+            lines += _wrapped("      found  ", item.found, 13)
+            for first, part in zip(("      case   ", " " * 13), item.case.split("\n"), strict=False):
+                lines += _wrapped(first, part, 13)
+        for number in range(report.revealed.get(item.name, 0)):
+            lines += _wrapped(f"      hint {number + 1} ", item.hints[number], 13)
+    advice = _advice(report)
+    if advice:
+        lines += [
+            "",
+            f"{advice} For a hint about it: report.hint(…), three times, or --hints 1 on the command line.",
+        ]
+    text = "\n".join(lines)
+    return text if _can_print(encoding) else _to_ascii(text)
+
+
+def _wrapped(first: str, text: str, indent: int) -> list[str]:
+    return textwrap.wrap(
+        first + text, WIDTH, subsequent_indent=" " * indent, drop_whitespace=True, break_long_words=False
+    ) or [first.rstrip()]
+
+
+def _can_print(encoding: str | None) -> bool:
+    try:
+        "".join([*MARKS.values(), *_ASCII]).encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _to_ascii(text: str) -> str:
+    lines = []
+    for line in text.split("\n"):
+        for status, mark in MARKS.items():
+            if line.startswith(mark):
+                line = ASCII_MARKS[status] + line[1:]
+        lines.append(line)
+    text = "\n".join(lines)
+    for sign, stand_in in _ASCII.items():
+        text = text.replace(sign, stand_in)
+    return text.encode("ascii", errors="replace").decode("ascii")
+
+
+# ---------------------------------------------------------------- HTML
+
+
+def as_html(report: Report) -> str:
+    """A table without scripts and ids; hints are nested details, closed until asked for."""
+    again = _repeats(report)
+    rows = "".join(_row(item, again.get(item.name)) for item in report.findings)
+    notes = "".join(f"<p>{escape(note)}</p>\n" for note in report.notes)
+    advice = _advice(report)
+    return (
+        f'<div class="sd-grade" role="region" aria-label="{escape(sentence(report))}" dir="ltr">\n'
+        f"<style>{_CSS}</style>\n<p><b>{escape(sentence(report))}</b></p>\n{notes}"
+        "<table>\n<thead><tr><th></th><th>behaviour</th><th>expected</th><th>found, and the smallest failing case</th>"
+        f"</tr></thead>\n<tbody>\n{rows}</tbody></table>\n"
+        + (f"<p>{escape(advice)}</p>\n" if advice else "")
+        + "</div>"
+    )
+
+
+def _row(item: Finding, same_as: str | None) -> str:
+    colour = _COLOURS[item.status]
+    mark = (
+        f'<span role="img" aria-label="{item.status}" title="{item.status}" '
+        f'style="background:{colour.lower()}55;padding:1px 6px;border-radius:3px">{MARKS[item.status]}</span>'
+    )
+    if same_as:
+        last = f"the same as in <code>{escape(same_as)}</code>"
+    elif item.case:
+        call, _, rest = item.case.partition("\n")
+        last = (
+            f"{escape(item.found)}<br><code>{escape(call)}</code>"
+            + (f"<br><small>{escape(rest)}</small>" if rest else "")
+            + _nested(item.hints)
+        )
+    else:
+        last = escape(item.found)
+    return (
+        f"<tr><td>{mark}</td><td><code>{escape(item.name)}</code></td><td>{escape(item.expected)}</td>"
+        f"<td>{last}</td></tr>\n"
+    )
+
+
+def _nested(hints: tuple[str, ...]) -> str:
+    """Each hint inside the one before, so that they open one by one."""
+    inner = ""
+    for number in range(len(hints), 0, -1):
+        inner = (
+            f"<details><summary>Hint {number} of {len(hints)}</summary>"
+            f"{escape(hints[number - 1])}{inner}</details>"
+        )
+    return inner
