@@ -1,8 +1,9 @@
-"""The command line: `python -m specdec_lab [demo|bench|certify|doctor]`.
+"""The command line: `python -m specdec_lab [demo|bench|certify|grade|doctor]`.
 
     demo     decode a prompt plainly and speculatively, side by side (the default); greedily, or by sampling
     bench    measure the speed-up of any pair at several γ; a table, a file, a picture
     certify  compare any pair's speculative output with plain decoding, and judge every difference
+    grade    say what is right and what is wrong with a solution of one's own, with the smallest case that shows it
     doctor   say in words what is wrong with this environment and what to do
 
 Exit codes: 0 all well, 1 a fault was found, 2 bad arguments, 130 interrupted.
@@ -18,8 +19,9 @@ from specdec_lab import __version__
 from specdec_lab.bench import add_bench
 from specdec_lab.certify_command import add_certify
 from specdec_lab.demo import add_demo
+from specdec_lab.grade_command import add_grade
 
-COMMANDS = ("demo", "bench", "certify", "doctor")
+COMMANDS = ("demo", "bench", "certify", "grade", "doctor")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     add_demo(commands)
     add_bench(commands)
     add_certify(commands)
+    add_grade(commands)
 
     doctor = commands.add_parser("doctor", help="check this environment")
     doctor.set_defaults(run=run_doctor)

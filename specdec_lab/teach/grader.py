@@ -77,7 +77,7 @@ class Runs:
         ):
             run = run_case(self._plainly, case, self.seconds)
             if run.problem is None:
-                self.new_only = run.sequence[: len(case.prompt)] != list(case.prompt) and bool(run.sequence)
+                self.new_only = run.sequence[: len(case.prompt)] != list(case.prompt)
                 break
             if isinstance(run.error, TimeoutError):
                 break

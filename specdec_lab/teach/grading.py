@@ -146,6 +146,26 @@ class Report:
             ],
         }
 
+    @classmethod
+    def from_dict(cls, written: dict[str, Any]) -> Report:
+        """What `to_dict` wrote. `ValueError` for another schema version."""
+        if written.get("schema_version") != SCHEMA_VERSION:
+            version = written.get("schema_version")
+            raise ValueError(f"schema_version must be {SCHEMA_VERSION}, got {version!r}")
+        findings = [
+            Finding(
+                item["name"],
+                item["expected"],
+                item["status"],
+                item["found"],
+                item["smallest_case"],
+                tuple(item["hints"]),
+            )
+            for item in written["behaviours"]
+        ]
+        revealed = {item.name: len(item.hints) for item in findings if item.hints}
+        return cls(written["title"], findings, list(written["notes"]), revealed)
+
     def text(self, encoding: str | None = "utf-8") -> str:
         """The table as text, in ASCII where `encoding` lacks the marks."""
         return report_views.as_text(self, encoding)

@@ -93,8 +93,8 @@ STORIES: dict[str, Story] = {
         "A prefill was put up front, as in every inference engine, and its cache went out of scope. The "
         "first verify pass reads the prompt once more. On a long prompt that is the longest pass of all.",
         "target_reads_once",
-        "target, draft, [0, 10, 34, 19, 18, 31, 5, 46, 48, 11, 41, 32, 37, 3, 36, 30, 38, 7, 43, 40, 51, 23, 9, 9, 23, 51, 40, 43, 7, 38, 30, 36, 3, 37, 32, 41, 11, 48, 46, 5], max_new_tokens=24, gamma=4, eos_token_id=99) (never comes)",
-        "The target alone adds [43, 24, 52, 10, 4, 49, 48, 27, 25, 43, 39, 8, …]; the draft always agrees.",
+        "target, draft, [1, 2, 3, 4], max_new_tokens=1, gamma=1, eos_token_id=99) (never comes)",
+        "The target alone adds [5], the last one plus 1; the draft always agrees.",
     ),
     "empty_prefill": _story(
         "All of the prompt but its last token is fed up front, so that one token is always pending. It "

@@ -175,7 +175,9 @@ def recursive(target_model, draft_model, input_ids, max_new_tokens, gamma, eos_t
         if draft_length > len(longer) - 1:
             draft_length = len(longer) - 1
             draft_cache = draft_model.truncate_cache(draft_cache, draft_length)
-        whole, drafted, accepted = rounds(longer, wanted - len(block), target_cache, draft_cache, draft_length)
+        whole, drafted, accepted = rounds(
+            longer, wanted - len(block), target_cache, draft_cache, draft_length
+        )
         return whole, drafted + len(guesses), accepted + agreed
 
     choices, cache = pass_over(target_model, list(input_ids), None)
@@ -249,7 +251,7 @@ def tables(target_model, draft_model, input_ids, max_new_tokens, gamma, eos_toke
         behind = feed("target", candidate[state["target"][1] :])[len(sequence) - len(candidate) - 1 :]
         place = next((i for i, g in enumerate(candidate[len(sequence) :]) if g != behind[i]), len(behind) - 1)
         statistics.append((len(candidate) - len(sequence), place))
-        added = candidate[len(sequence) : len(sequence) + place] + (behind[place],)
+        added = (*candidate[len(sequence) : len(sequence) + place], behind[place])
         ends = [i for i, token in enumerate(added) if token == eos_token_id]
         sequence += added[: ends[0] + 1] if ends else added
         done = bool(ends) or len(sequence) == len(input_ids) + max_new_tokens

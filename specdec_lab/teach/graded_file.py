@@ -1,0 +1,146 @@
+"""Grade a function in a file of somebody else's, in this process, which may not survive it.
+
+`specdec_lab/grade_command.py` starts it in a process of its own, watches it and tells what came of it. Here the file is
+imported, the function found and graded, and the report written down as JSON. What the file prints is not kept.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+# kind → (the function that is looked for, who grades it)
+KINDS = {
+    "greedy": ("speculative_decode", "grader.check_speculative_decode"),
+    "sampling": ("speculative_sample", "small_graders.check_speculative_sample"),
+    "benchmark": ("benchmark_decoding", "benchmark_grader.check_benchmark_decoding"),
+    "residual": ("residual_distribution", "small_graders.check_residual_distribution"),
+    "accept": ("accept_prefix", "small_graders.check_accept_prefix"),
+    "truncation": ("truncate_cache", "small_graders.check_truncation"),
+    "tree-mask": ("tree_mask", "small_graders.check_tree_mask"),
+}
+BY_SYSTEM, BY_WATCHING, UNLIMITED = "limited by the system", "watched", "not limited on this system"
+
+
+class NoVerdict(Exception):
+    """There is nothing to grade; the message is the sentence for the reader."""
+
+
+def main(order: str) -> None:
+    """Do what the JSON `order` says and end the process.
+
+    It holds `file`, `function`, `kind`, `beyond`, `hints`, `seconds`, `memory` (MB) and `folder`, in which this writes
+    "started" once its own imports are done and "result.json" at the end.
+    """
+    asked = json.loads(order)
+    folder = Path(asked["folder"])
+    _, grader = KINDS[asked["kind"]]
+    module, name = grader.split(".")
+    check = getattr(import_module(f"specdec_lab.teach.{module}"), name)
+
+    def finish(result: dict[str, Any]) -> None:
+        (folder / "result.part").write_text(json.dumps(result), encoding="utf-8")
+        os.replace(folder / "result.part", folder / "result.json")
+        os._exit(0)  # whatever threads the file has left behind
+
+    too_much = {"problem": f"it used up the {asked['memory']} MB of memory that it may have."}
+    limited = limit_memory(asked["memory"], lambda: finish(too_much))
+    (folder / "started").write_text(limited, encoding="utf-8")
+    try:
+        function = find(load(Path(asked["file"])), asked["function"])
+        more = (
+            {"seconds": min(10.0, asked["seconds"] / 3), "beyond": asked["beyond"]}
+            if asked["kind"] == "greedy"
+            else {}
+        )
+        report = check(function, **more).reveal(asked["hints"])
+        finish(report.to_dict())
+    except NoVerdict as error:
+        finish({"problem": str(error)})
+    except MemoryError:
+        finish(too_much)
+
+
+def load(file: Path) -> ModuleType:
+    """Import a file by its path; `NoVerdict` with the line where that fails."""
+    sys.path.insert(0, str(file.parent))
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None:
+        raise NoVerdict(f"{file.name} is no Python file: its name must end in .py.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except MemoryError:
+        raise
+    except SyntaxError as error:
+        raise NoVerdict(f"{file.name} cannot be read: {error.msg} in line {error.lineno}.") from None
+    except BaseException as error:
+        lines = [
+            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)
+        ]
+        where = f"line {lines[-1]} of {file.name}" if lines else file.name
+        said = f"{type(error).__name__}: {error}".rstrip(": .")
+        raise NoVerdict(f"{where} raises {said} when it is imported.") from None
+    return module
+
+
+def find(module: ModuleType, name: str) -> Callable[..., Any]:
+    """The function of that name; `NoVerdict` with those that there are."""
+    function = getattr(module, name, None)
+    if callable(function):
+        return function
+    own = [
+        n
+        for n, part in vars(module).items()
+        if inspect.isfunction(part) and part.__module__ == module.__name__
+    ]
+    there = (
+        f"there {'is' if len(own) == 1 else 'are'} {', '.join(own)}" if own else "there is no function at all"
+    )
+    raise NoVerdict(
+        f"no function {name} in {Path(module.__file__).name}; {there}. --function NAME takes another."
+    )
+
+
+def limit_memory(megabytes: int, too_much: Callable[[], None]) -> str:
+    """Allow so much more than is in use now. Returns how: `BY_SYSTEM` where that raises `MemoryError`, `BY_WATCHING`
+    where a thread looks every tenth of a second and calls `too_much`, `UNLIMITED` where there is neither."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return UNLIMITED
+    more = megabytes * 2**20
+    if sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + more, most))
+        return BY_SYSTEM
+
+    def used() -> int:  # the most so far; macOS counts bytes
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    before = used()
+
+    def watch() -> None:
+        while used() - before < more:
+            time.sleep(0.1)
+        too_much()
+
+    threading.Thread(target=watch, daemon=True).start()
+    return BY_WATCHING
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,142 @@
+"""`python -m specdec_lab grade`: exit codes, and files that loop, crash, hog, exit or cannot be imported end in a sentence."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from specdec_lab.__main__ import main
+from specdec_lab.grade_command import grade_file
+from specdec_lab.teach import graded_file
+from specdec_lab.teach.behaviours import BEHAVIOURS
+
+RIGHT_SOLUTIONS = Path(__file__).with_name("right_solutions.py")
+CALL = "def speculative_decode(target, draft, ids, new, gamma, end):\n"
+
+
+def written(folder, body, name="my_solution.py"):
+    file = folder / name
+    file.write_text(textwrap.dedent(body), encoding="utf-8")
+    return file
+
+
+def test_a_right_solution_exits_with_0_and_its_prints_spoil_nothing(tmp_path, capfd):
+    (tmp_path / "pieces.py").write_text(RIGHT_SOLUTIONS.read_text(encoding="utf-8"), encoding="utf-8")
+    file = written(
+        tmp_path,
+        """
+        import sys
+        from pieces import pending_tokens
+        print("noise")
+        def speculative_decode(*arguments):
+            print("noise", file=sys.stderr)
+            print("noise", file=sys.__stdout__)
+            return pending_tokens(*arguments)
+        """,
+    )
+    report = tmp_path / "report.json"
+    assert main(["grade", str(file), "--json", str(report)]) == 0
+    shown = capfd.readouterr()
+    assert "noise" not in shown.out + shown.err
+    assert shown.out.startswith(f"speculative_decode: {len(BEHAVIOURS)} right.\n")
+    found = json.loads(report.read_text(encoding="utf-8"))
+    assert found["schema_version"] == 1 and found["verdict"] == "right" and found["file"] == "my_solution.py"
+    assert {item["status"] for item in found["behaviours"]} == {"right"} and found["kind"] == "greedy"
+
+
+def test_a_wasteful_one_exits_with_0_and_a_note(capsys):
+    assert main(["grade", str(RIGHT_SOLUTIONS), "--function", "rereading_draft", "--hints", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert "1 wasteful" in shown and "~ draft_reads_once" in shown and "Nothing is wrong." in shown
+    assert "hint 2" in shown and "hint 3" not in shown
+
+
+def test_a_wrong_one_exits_with_1(tmp_path, capsys):
+    file = written(tmp_path, CALL + "    return [*ids, *range(new)], 0.5\n")
+    assert main(["grade", str(file), "--seconds", "30"]) == 1
+    shown = capsys.readouterr().out
+    assert (
+        re.search(r"\d+ wrong", shown)
+        and "✗ agreeing_draft" in shown
+        and "Begin with agreeing_draft" in shown
+    )
+
+
+NO_VERDICT = {
+    "syntax error": ("x = 1\ndef f(:\n", r"my_solution\.py cannot be read: .* in line 2"),
+    "missing module": (
+        "import torch\nimport nowhere_to_be_found\n",
+        "line 2 of my_solution.py raises ModuleNotFoundError",
+    ),
+    "raises": ("def f():\n    return 1 / 0\nf()\n", "line 2 of my_solution.py raises ZeroDivisionError"),
+    "exits when imported": ("import sys\nsys.exit(3)\n", "line 2 of my_solution.py raises SystemExit: 3"),
+    "no such function": (
+        "def decode():\n    pass\n",
+        "no function speculative_decode in my_solution.py; there is decode",
+    ),
+    "empty": ("", "there is no function at all"),
+    "os._exit": (f"import os\n{CALL}    os._exit(0)\n", "ended by itself, with exit code 0"),
+    "crash": (f"import ctypes\n{CALL}    ctypes.string_at(0)\n", "crashed with SIGSEGV|ended by itself"),
+    "endless when imported": ("while True:\n    pass\n", "not done after 2 seconds"),
+    "hog when imported": ("x = [bytearray(2**24) for _ in range(10**4)]\n", "used up the 200 MB of memory"),
+}
+
+
+@pytest.mark.parametrize("name", NO_VERDICT)
+def test_no_verdict_is_a_sentence_and_exit_code_2(tmp_path, capfd, name):
+    body, says = NO_VERDICT[name]
+    report = tmp_path / "report.json"
+    limits = ["--seconds", "2" if "endless" in name else "60", "--memory", "200"]
+    file = written(tmp_path, body)
+    assert main(["grade", str(file), "--json", str(report), *limits]) == 2
+    shown = capfd.readouterr()
+    assert shown.out == "" and re.match(f"No verdict: .*({says})", shown.err) and shown.err.count("\n") == 1
+    assert "Traceback" not in shown.err
+    found = json.loads(report.read_text(encoding="utf-8"))
+    assert found["verdict"] == "none" and re.search(says, found["problem"]) and found["behaviours"] == []
+
+
+def test_an_endless_loop_and_a_hog_in_the_function_are_findings(tmp_path):
+    """Python gets them to stop, so there is a verdict: it is wrong."""
+    loops = written(tmp_path, CALL + "    while True:\n        pass\n")
+    found = grade_file(loops, "speculative_decode", seconds=3)
+    assert found["verdict"] == "wrong" and "no answer after 1 seconds" in found["behaviours"][0]["found"]
+    assert {item["status"] for item in found["behaviours"][1:]} == {"not judged"}
+    if sys.platform == "linux":
+        hogs = written(tmp_path, CALL + "    return [bytearray(2**24) for _ in range(10**4)]\n", "hog.py")
+        found = grade_file(hogs, "speculative_decode", memory=300)
+        assert found["memory_limit"] == graded_file.BY_SYSTEM and found["verdict"] == "wrong"
+        assert "used up the memory" in found["behaviours"][0]["found"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.py"], "file must be a Python file, got 'nowhere.py', which is not there"),
+        ([str(RIGHT_SOLUTIONS), "--seconds", "0"], "--seconds must be at least 1, got 0"),
+        ([str(RIGHT_SOLUTIONS), "--memory", "0"], "--memory must be at least 1, got 0"),
+        ([str(RIGHT_SOLUTIONS), "--hints", "-1"], "--hints must be at least 0, got -1"),
+    ],
+)
+def test_bad_arguments_exit_with_2(capsys, arguments, message):
+    assert main(["grade", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_where_the_system_limits_nothing_a_thread_watches(monkeypatch):
+    """As on macOS; and Windows, which has no `resource`, is told that nothing is limited."""
+    ended = []
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert graded_file.limit_memory(0, lambda: ended.append(True)) == graded_file.BY_WATCHING
+    for _ in range(100):
+        if ended:
+            break
+        __import__("time").sleep(0.05)
+    assert ended
+    monkeypatch.setitem(sys.modules, "resource", None)
+    assert graded_file.limit_memory(10, lambda: None) == graded_file.UNLIMITED
