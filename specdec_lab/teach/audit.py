@@ -152,12 +152,12 @@ def run_case(decoder: Decoder, case: Case, seconds: float | None = None) -> Run:
     seconds = SECONDS if seconds is None else seconds
     target, draft = case.models()
     given = list(case.prompt)
-    answer, error = _call_within(
+    answer, error = call_within(
         seconds, lambda: decoder(target, draft, given, case.new_tokens, case.gamma, case.ends)
     )
     sequence, rate, problem, where = [], 0.0, None, ""
     if error is not None:
-        problem, where = _in_words(error, seconds), _last_line(error)
+        problem, where = error_in_words(error, seconds), last_line(error)
         error.with_traceback(None)  # it would hold on to all that the call had
     else:
         try:
@@ -171,7 +171,7 @@ def run_case(decoder: Decoder, case: Case, seconds: float | None = None) -> Run:
     return Run(case, given, sequence, rate, target, draft, problem, error, where)
 
 
-def _in_words(error: BaseException, seconds: float) -> str:
+def error_in_words(error: BaseException, seconds: float) -> str:
     if isinstance(error, TooManyCalls):
         return f"{error}; is there a round that adds nothing?"
     if isinstance(error, TimeoutError):
@@ -180,7 +180,7 @@ def _in_words(error: BaseException, seconds: float) -> str:
     return f"it raised {said}."
 
 
-def _last_line(error: BaseException) -> str:
+def last_line(error: BaseException) -> str:
     """The innermost line of an error's way that is neither of this package nor installed."""
     frames = traceback.extract_tb(error.__traceback__)
     foreign = [f for f in frames if _PACKAGE not in Path(f.filename).resolve().parents]
@@ -188,7 +188,7 @@ def _last_line(error: BaseException) -> str:
     return f"line {own[-1].lineno} of {Path(own[-1].filename).name}" if own else ""
 
 
-def _call_within(seconds: float, call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+def call_within(seconds: float, call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
     """(answer, None) or (None, the error), `TimeoutError` after so many seconds. The call has a thread of its own,
     because only a thread can be told to stop from outside, on every system."""
     answer: list[Any] = []

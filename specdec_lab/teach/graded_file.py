@@ -23,7 +23,7 @@ from typing import Any
 # kind → (the function that is looked for, who grades it)
 KINDS = {
     "greedy": ("speculative_decode", "grader.check_speculative_decode"),
-    "sampling": ("speculative_sample", "small_graders.check_speculative_sample"),
+    "sampling": ("speculative_sample", "sampling_grader.check_speculative_sample"),
     "benchmark": ("benchmark_decoding", "benchmark_grader.check_benchmark_decoding"),
     "residual": ("residual_distribution", "small_graders.check_residual_distribution"),
     "accept": ("accept_prefix", "small_graders.check_accept_prefix"),

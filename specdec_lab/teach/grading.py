@@ -33,7 +33,8 @@ class Behaviour:
     Attributes:
         name, expected: what it is called, and what is right, in half a sentence.
         cases: tried in this order until one fails.
-        judge: (function, case) → None, or a sentence about what is wrong. It may raise `NoAnswer`.
+        judge: (function, case) → None, or a sentence about what is wrong, or that and words for the case, if it has
+            chosen one itself. It may raise `NoAnswer`.
         hints: three, from a question to the very line.
         broken: what a failing case means, `WRONG` or `WASTEFUL`.
         smaller: cases from the smallest on, searched for one that fails as well; () where `cases` have that order.
@@ -43,7 +44,7 @@ class Behaviour:
     name: str
     expected: str
     cases: Sequence[Any]
-    judge: Callable[[Any, Any], str | None]
+    judge: Callable[[Any, Any], str | tuple[str, str] | None]
     hints: tuple[str, str, str]
     broken: str = WRONG
     smaller: Iterable[Any] = ()
@@ -205,13 +206,13 @@ def grade(title: str, function: Any, behaviours: Iterable[Behaviour]) -> Report:
         if status == RIGHT:
             findings.append(Finding(item.name, item.expected, RIGHT))
         else:
-            shown = item.words(case)
-            findings.append(Finding(item.name, item.expected, status, found, shown, item.hints, case))
+            found, words = (found, item.words(case)) if isinstance(found, str) else found
+            findings.append(Finding(item.name, item.expected, status, found, words, item.hints, case))
     return Report(title, findings)
 
 
-def _first_failure(item: Behaviour, function: Any, cases: Iterable[Any]) -> tuple[str, str, Any]:
-    """(status, sentence, case) of the first case that fails; `UNJUDGED` where the function did not come back."""
+def _first_failure(item: Behaviour, function: Any, cases: Iterable[Any]) -> tuple[str, Any, Any]:
+    """(status, what `judge` said, case) of the first case that fails; `UNJUDGED` where the function did not come back."""
     for case in cases:
         try:
             sentence = item.judge(function, case)

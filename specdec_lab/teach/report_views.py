@@ -82,10 +82,8 @@ def as_text(report: Report, encoding: str | None) -> str:
             lines += _wrapped(f"      hint {number + 1} ", item.hints[number], 13)
     advice = _advice(report)
     if advice:
-        lines += [
-            "",
-            f"{advice} For a hint about it: report.hint(…), three times, or --hints 1 on the command line.",
-        ]
+        how = "For a hint about it: report.hint(…), three times, or --hints 1 on the command line."
+        lines += ["", *_wrapped("", f"{advice} {how}", 0)]
     text = "\n".join(lines)
     return text if _can_print(encoding) else _to_ascii(text)
 
