@@ -27,6 +27,7 @@ _HOME = {
     "Trace": "decoding.rounds",
     "benchmark_decoding": "measure.benchmark",
     "certify": "measure.exactness",
+    "check_speculative_decode": "teach.grader",
     "sweep": "measure.sweep",
     "break_even_alpha": "measure.theory",
     "estimate_alpha": "measure.theory",
@@ -51,6 +52,7 @@ __all__ = [
     "benchmark_decoding",
     "break_even_alpha",
     "certify",
+    "check_speculative_decode",
     "estimate_alpha",
     "expected_tokens_per_round",
     "load_pair",
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
         speedup,
     )
     from .models.pairs import Pair, load_pair
+    from .teach.grader import check_speculative_decode
 
 
 def __getattr__(name: str):

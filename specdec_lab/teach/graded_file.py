@@ -27,8 +27,8 @@ KINDS = {
     "benchmark": ("benchmark_decoding", "benchmark_grader.check_benchmark_decoding"),
     "residual": ("residual_distribution", "small_graders.check_residual_distribution"),
     "accept": ("accept_prefix", "small_graders.check_accept_prefix"),
-    "truncation": ("truncate_cache", "small_graders.check_truncation"),
-    "tree-mask": ("tree_mask", "small_graders.check_tree_mask"),
+    "truncation": ("truncate_cache", "cache_graders.check_truncation"),
+    "tree-mask": ("tree_mask", "cache_graders.check_tree_mask"),
 }
 BY_SYSTEM, BY_WATCHING, UNLIMITED = "limited by the system", "watched", "not limited on this system"
 
