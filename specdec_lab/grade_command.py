@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from specdec_lab.decoding.checks import check_count
-from specdec_lab.teach.graded_file import KINDS
+from specdec_lab.teach.graded_file import BY_SYSTEM, KINDS
 
 RIGHT, WRONG, NO_VERDICT = 0, 1, 2  # exit codes
 TO_START = 120  # seconds; importing torch takes a few, and minutes on a network drive
@@ -87,6 +87,8 @@ def run_grade(options: argparse.Namespace) -> int:
         print(
             "Nothing is wrong. What is marked ~ gives the right answer, and does more work than it needs to."
         )
+    if result["memory_limit"] != BY_SYSTEM:
+        print(f"Memory was {result['memory_limit']}.")
     return RIGHT if result["verdict"] in ("right", "wasteful") else WRONG
 
 
@@ -162,6 +164,8 @@ def _run(order: dict[str, Any], folder: Path, seconds: float) -> str:
         return (
             f"Python did not start (exit code {code}); `python -m specdec_lab doctor` says what is missing."
         )
+    if code > 2**31:  # how Windows numbers its exceptions
+        return f"the process crashed with exception 0x{code:X}."
     if code < 0:
         name = signal.Signals(-code).name
         return f"the process crashed with {name}{': ' + FACTS[name] if name in FACTS else ''}."

@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any
 
 from . import judgements
-from .audit import AGREES, HALF, HASH, NEVER, PROMPT, VOCABULARY, Case, Run, follow
+from .audit import AGREES, HALF, HASH, NEVER, PROMPT, VOCABULARY, Case, follow
 from .checks import COUNTING, LONG_PROMPT, first_guess_wrong, larger_draft, wrong_text_or_no_refusal
 from .grading import WASTEFUL, Behaviour
 from .judgements import DRAFT, TARGET
@@ -33,10 +33,6 @@ def _full(new: int, gamma: int, draft: str = AGREES, **more: Any) -> Case:
 def _by(judgement: Callable[..., str | None], *more: Any) -> Callable[[Any, Case], str | None]:
     """A judgement of a run as a judge of a case; `runs.answered` tells where there is nothing to judge."""
     return lambda runs, case: judgement(runs.answered(case), *more)
-
-
-def _problem_only(run: Run) -> None:
-    return None
 
 
 def _refused_or_right(runs: Any, case: Case) -> str | None:
@@ -65,7 +61,7 @@ BEHAVIOURS = (
         "answers",
         "a pair comes back: token ids and the acceptance rate",
         [_full(1, 1, prompt=(1,)), _full(2, 1, prompt=(1,)), _full(6, 2, HALF), _full(12, 4, HALF)],
-        _by(_problem_only),
+        _by(judgements.no_answer),
         small_cases(_ALL, lambda new, gamma: new <= 4 and gamma <= 2),
         "What does the sentence say: an error, another kind of answer, no end? Start with max_new_tokens = 1.",
         "Models are called as model.forward(tensor of shape (1, n), use_cache=True, past_key_values=cache). The answer has "
@@ -170,7 +166,10 @@ BEHAVIOURS = (
         "the text stops behind an end token that corrects a guess",
         [*_places(1, 5, drafts=(NEVER,)), *_places(*range(1, 12), drafts=(HALF,))],
         _text,
-        small_cases([_NEVER, ONCE[0]], lambda new, gamma: new > 1, lambda gamma: 1),
+        [
+            *small_cases([_NEVER, ONCE[0]], lambda new, gamma: new > 1, lambda gamma: 1),
+            *small_cases([_NEVER], lambda new, gamma: new > 2, lambda gamma: 2),
+        ],
         "The draft does not foresee the end, the target does. Does the text stop?",
         "The correction is a token like any other, and must be compared with the end token.",
         "One test for every token that is added, wherever it came from.",

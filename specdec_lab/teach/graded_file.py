@@ -75,11 +75,12 @@ def main(order: str) -> None:
 def load(file: Path) -> ModuleType:
     """Import a file by its path; `NoVerdict` with the line where that fails."""
     sys.path.insert(0, str(file.parent))
-    spec = importlib.util.spec_from_file_location(file.stem, file)
+    name = f"graded_{file.stem}"  # a file called random.py must not take the place of another module
+    spec = importlib.util.spec_from_file_location(name, file)
     if spec is None:
         raise NoVerdict(f"{file.name} is no Python file: its name must end in .py.")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = module
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except MemoryError:

@@ -23,7 +23,7 @@ _CSS = (
     ".sd-grade table{border-collapse:collapse;margin:.5em 0}.sd-grade td,.sd-grade th{text-align:left;"
     "vertical-align:top;padding:4px 10px;border-bottom:1px solid rgba(128,128,128,.4)}"
     ".sd-grade details{margin:.2em 0 .2em .8em}.sd-grade summary{cursor:pointer}"
-    ".sd-grade code{overflow-wrap:anywhere}.sd-grade small{opacity:.85}"
+    ".sd-grade code{overflow-wrap:anywhere}.sd-grade td:nth-child(2){white-space:nowrap}.sd-grade small{opacity:.85}"
 )
 
 # ---------------------------------------------------------------- words for both
