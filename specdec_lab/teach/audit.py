@@ -175,7 +175,7 @@ def error_in_words(error: BaseException, seconds: float) -> str:
     if isinstance(error, TooManyCalls):
         return f"{error}; is there a round that adds nothing?"
     if isinstance(error, TimeoutError):
-        return f"no answer after {seconds:.0f} seconds; is there a loop without an end?"
+        return f"no answer after {seconds:g} seconds; is there a loop without an end?"
     said = f"{type(error).__name__}: {error}".rstrip(": .")
     return f"it raised {said}."
 

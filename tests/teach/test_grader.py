@@ -301,7 +301,7 @@ def test_an_endless_loop_is_stopped_and_nothing_more_is_asked():
 
     before = threading.active_count()
     report = check_speculative_decode(hangs, seconds=0.4)
-    assert report["answers"].found == "no answer after 0 seconds; is there a loop without an end?"
+    assert report["answers"].found == "no answer after 0.4 seconds; is there a loop without an end?"
     assert report["answers"].shown.new_tokens == 6 and sum(new >= 6 for new in calls) == 1
     assert report.counts == {RIGHT: 0, WASTEFUL: 0, WRONG: 1, UNJUDGED: len(BEHAVIOURS) - 1}
     assert report.verdict == WRONG and "in answers the function did not come back" in report.text()
