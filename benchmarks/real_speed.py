@@ -13,11 +13,13 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import torch
 from decoding_speed import interleaved
 from transformers import GenerationConfig
+from transformers.utils import logging
 
 from specdec_lab import PromptLookupDrafter, Trace, load_pair, speculative_rounds
 from specdec_lab.decoding.drafters import NoDrafter
@@ -54,6 +56,7 @@ def main() -> None:
     )
     options = parser.parse_args()
 
+    logging.set_verbosity_error()  # its own decoders make it warn of its own arguments
     pair = load_pair("smollm2", dtype=options.dtype)
     prompts = {
         task: [pair.chat(message) for message in MESSAGES[task][: options.questions]]
@@ -83,21 +86,25 @@ def main() -> None:
             f"{row['speedup']:.2f} ({row['speedup_low']:.2f} to {row['speedup_high']:.2f})  {beside}"
         )
     if options.save:
-        script, *arguments = sys.argv
-        arguments = [
-            word
-            for word, before in zip(arguments, ["", *arguments], strict=False)
-            if "--save" not in (word, before)
-        ]
         card = run_card(
             pair,
             f"{str(pair.target.dtype).removeprefix('torch.')}, {len(prompts)} tasks",
-            command=" ".join([f"python benchmarks/{Path(script).name}", *arguments]),
+            command=command_line(sys.argv),
             new_tokens=options.new_tokens,
             runs=options.runs,
             verify_cost={str(n): round(times.verify_cost(n), 3) for n in sorted(times)},
         )
         print(f"saved to {save_run(rows, card, options.save)}")
+
+
+def command_line(words: list[str]) -> str:
+    """What makes the run again, without paths of this machine."""
+    script, *arguments = words
+    told = [
+        "FOLDER" if before in ("--save", "--eagle") and ("/" in word or "\\" in word) else word
+        for before, word in pairwise([script, *arguments])
+    ]
+    return " ".join([f"python benchmarks/{Path(script).name}", *told])
 
 
 def ours(pair, options) -> dict:
