@@ -13,16 +13,19 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import torch
 from decoding_speed import interleaved
 from transformers import GenerationConfig
+from transformers.utils import logging
 
 from specdec_lab import PromptLookupDrafter, Trace, load_pair, speculative_rounds
 from specdec_lab.decoding.drafters import NoDrafter
 from specdec_lab.decoding.eagle import EagleDrafter, EagleTreeDrafter
 from specdec_lab.decoding.early_exit import EarlyExitDrafter
+from specdec_lab.decoding.fallback import FallbackDrafter
 from specdec_lab.decoding.tree_decode import tree_rounds
 from specdec_lab.measure.passes import time_passes
 from specdec_lab.measure.runs import run_card, save_run
@@ -48,12 +51,19 @@ def main() -> None:
     parser.add_argument(
         "--trees", nargs="+", default=["4x3", "8x4"], help="nodes x levels, grown by confidence"
     )
+    parser.add_argument(
+        "--fallbacks",
+        nargs="+",
+        default=["3x8x3"],
+        help="shortest n-gram x γ of prompt lookup x γ of EAGLE where it finds nothing",
+    )
     parser.add_argument("--exits", nargs="+", default=["10x2"], help="layers x γ")
     parser.add_argument(
         "--save", metavar="FOLDER", help="write the run here, and bring the folder's index up to date"
     )
     options = parser.parse_args()
 
+    logging.set_verbosity_error()  # its own decoders make it warn of its own arguments
     pair = load_pair("smollm2", dtype=options.dtype)
     prompts = {
         task: [pair.chat(message) for message in MESSAGES[task][: options.questions]]
@@ -73,31 +83,35 @@ def main() -> None:
     print("v(n): " + ", ".join(f"v({n}) = {times.verify_cost(n):.2f}" for n in sorted(times)))
     rows = [row for task in prompts for row in rows_of(task, contenders, seconds[task], outputs[task])]
     print(
-        f"\n{'task':<10} {'contender':<28} {'equal':>7} {'tokens/round':>13}  speed-up (range)    over its counterpart"
+        f"\n{'task':<10} {'contender':<34} {'equal':>7} {'tokens/round':>13}  speed-up (range)    over its counterpart"
     )
     for row in rows:
         tau = "" if row["tokens_per_round"] is None else f"{row['tokens_per_round']:.2f}"
         beside = "" if row["over_transformers"] is None else f"{row['over_transformers']:.2f}"
         print(
-            f"{row['task']:<10} {row['contender']:<28} {row['equal']:>3}/{row['questions']:<3} {tau:>13}  "
+            f"{row['task']:<10} {row['contender']:<34} {row['equal']:>3}/{row['questions']:<3} {tau:>13}  "
             f"{row['speedup']:.2f} ({row['speedup_low']:.2f} to {row['speedup_high']:.2f})  {beside}"
         )
     if options.save:
-        script, *arguments = sys.argv
-        arguments = [
-            word
-            for word, before in zip(arguments, ["", *arguments], strict=False)
-            if "--save" not in (word, before)
-        ]
         card = run_card(
             pair,
             f"{str(pair.target.dtype).removeprefix('torch.')}, {len(prompts)} tasks",
-            command=" ".join([f"python benchmarks/{Path(script).name}", *arguments]),
+            command=command_line(sys.argv),
             new_tokens=options.new_tokens,
             runs=options.runs,
             verify_cost={str(n): round(times.verify_cost(n), 3) for n in sorted(times)},
         )
         print(f"saved to {save_run(rows, card, options.save)}")
+
+
+def command_line(words: list[str]) -> str:
+    """What makes the run again, without paths of this machine."""
+    script, *arguments = words
+    told = [
+        "FOLDER" if before in ("--save", "--eagle") and ("/" in word or "\\" in word) else word
+        for before, word in pairwise([script, *arguments])
+    ]
+    return " ".join([f"python benchmarks/{Path(script).name}", *told])
 
 
 def ours(pair, options) -> dict:
@@ -126,6 +140,14 @@ def ours(pair, options) -> dict:
     draft = load_eagle(options.eagle)
     for gamma in options.eagle_gammas:
         found[f"EAGLE, γ {gamma}"] = chain(EagleDrafter(pair.target, draft, end_tokens=ends), gamma)
+    for word in options.fallbacks:
+        shortest, gamma, other = map(int, word.split("x"))
+        both = FallbackDrafter(
+            PromptLookupDrafter(shortest=shortest),
+            EagleDrafter(pair.target, draft, end_tokens=ends),
+            second_limit=other,
+        )
+        found[f"lookup {shortest}, γ {gamma}, else EAGLE, γ {other}"] = chain(both, gamma)
     for word in options.trees:
         nodes, levels = map(int, word.split("x"))
         found[f"EAGLE tree, {nodes} nodes"] = tree(EagleTreeDrafter(pair.target, draft, nodes, levels))

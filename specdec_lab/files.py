@@ -13,7 +13,7 @@ def card_of(name: str) -> dict[str, Any]:
     """The card of bundled weights: origin, licence, seed, recipe, hashes, figures.
 
     Args:
-        name: "tiny" (the pair of models), "tiny-medusa", "tiny-streams".
+        name: "tiny" (the pair of models), "tiny-medusa", "tiny-streams", "smollm2-eagle".
 
     Raises:
         ValueError: no such folder.

@@ -143,3 +143,44 @@ def test_stream_ablation_prints_and_saves_what_can_be_loaded(capsys, monkeypatch
         alone["stream_rows_per_round"] == alone["depth"]
     )  # the row before the drafts, a stream for each level
     assert found["accuracy"]["2"][0]["top1"] == 0.2 and found["parameters"] == {"1": 7, "2": 7}
+
+
+def test_real_speed_prints_its_table_and_saves_a_run(capsys, monkeypatch, tmp_path):
+    """With the bundled pair in SmolLM2's place: the script is the same."""
+    from dataclasses import replace
+
+    import torch
+
+    import specdec_lab
+    from specdec_lab.measure.runs import list_runs, load_run
+    from specdec_lab.training.eagle import new_draft
+
+    pair = specdec_lab.load_pair("tiny", draft="prompt-lookup")
+    pair.tokenizer.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}"
+    new_draft(pair.target, (2, 8, 16), torch.arange(300, dtype=torch.int32)).save(tmp_path / "draft")
+    pair = replace(pair, name="a pair that chats")
+    monkeypatch.setattr(specdec_lab, "load_pair", lambda name, dtype=None: pair)
+    sizes = {
+        "--questions": "1",
+        "--new-tokens": "8",
+        "--runs": "1",
+        "--lookup-gammas": "4",
+        "--eagle-gammas": "2",
+    }
+    words = [word for part in sizes.items() for word in part]
+    where = ["--tasks", "copy", "chat", "--eagle", str(tmp_path / "draft"), "--save", str(tmp_path / "runs")]
+    monkeypatch.setattr(sys, "argv", ["real_speed.py", *words, *where])
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    runpy.run_path(str(BENCHMARKS / "real_speed.py"), run_name="__main__")
+    assert "v(n): v(1) = 1.00" in capsys.readouterr().out
+    name = list_runs(tmp_path / "runs")["name"][0]
+    run = load_run(name, tmp_path / "runs")
+    assert run.card["command"].endswith("--eagle FOLDER --save FOLDER")
+    assert str(tmp_path) not in json.dumps(run.card) and run.card["verify_cost"]["1"] == 1
+    rows = run.rows.set_index(["task", "contender"])
+    assert set(run.rows["task"]) == {"copy", "chat"} and (run.rows["equal"] == 1).all()
+    for task in ("copy", "chat"):
+        assert rows.loc[(task, "plain"), "speedup"] == 1
+        for ours in ("plain", "prompt lookup, γ 4", "early exit 10, γ 2"):
+            assert rows.loc[(task, ours), "over_transformers"] > 0
+        assert (rows.loc[task, "new_tokens"] == 8).all()

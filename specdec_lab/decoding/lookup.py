@@ -15,15 +15,16 @@ from .drafters import Proposal
 class PromptLookupDrafter:
     """Copies what followed the latest earlier occurrence of the sequence's last tokens.
 
-    The longest n-gram is tried first, then shorter ones down to one token. A copy may run into the tokens that
+    The longest n-gram is tried first, then shorter ones down to the shortest. A copy may run into the tokens that
     it has just proposed, so text of a short period is continued for the whole round.
 
     Args:
-        longest: tokens in the longest n-gram that is looked for (1 or more).
+        longest, shortest: tokens in the longest and in the shortest n-gram that is looked for (1 or more). A short one is
+            found more often and right less often.
         end_tokens: a copy stops behind one of these. The loop cuts there too; this saves the copying.
 
     Raises:
-        ValueError, TypeError: `longest` is not an integer of 1 or more.
+        ValueError, TypeError: one that is not an integer of 1 or more; `shortest` above `longest`.
 
     Source: the idea is that of prompt lookup decoding (apoorvumang/prompt-lookup-decoding), which takes the
     earliest occurrence; each occurrence is indexed once, so a round costs O(new tokens × longest).
@@ -35,8 +36,12 @@ class PromptLookupDrafter:
         (7, 8, 5)
     """
 
-    def __init__(self, longest: int = 3, *, end_tokens: frozenset[int] = frozenset()) -> None:
-        self._longest = check_count(longest, "longest")
+    def __init__(
+        self, longest: int = 3, *, shortest: int = 1, end_tokens: frozenset[int] = frozenset()
+    ) -> None:
+        self._longest, self._shortest = check_count(longest, "longest"), check_count(shortest, "shortest")
+        if shortest > longest:
+            raise ValueError(f"shortest must be at most longest, {longest}, got {shortest}")
         self._end_tokens = frozenset(end_tokens)
         self._followers: dict[tuple[int, ...], int] = {}
         self._indexed = 0
@@ -46,9 +51,9 @@ class PromptLookupDrafter:
         self._followers, self._indexed = {}, 1
 
     def propose(self, sequence: list[int], limit: int, chance: Chance | None) -> Proposal:
-        """Up to `limit` copied tokens; none where the last token never occurred before."""
+        """Up to `limit` copied tokens; none where no n-gram that ends the text occurred before."""
         self._index(sequence)
-        for size in range(min(self._longest, len(sequence) - 1), 0, -1):
+        for size in range(min(self._longest, len(sequence) - 1), self._shortest - 1, -1):
             start = self._followers.get(tuple(sequence[-size:]))
             if start is not None:
                 return Proposal(self._copy(sequence, start, limit))
@@ -60,7 +65,7 @@ class PromptLookupDrafter:
     def _index(self, sequence: list[int]) -> None:
         """Note every position that has a token behind it under the n-grams that end before it."""
         for position in range(self._indexed, len(sequence)):
-            for size in range(1, min(self._longest, position) + 1):
+            for size in range(self._shortest, min(self._longest, position) + 1):
                 self._followers[tuple(sequence[position - size : position])] = position
         self._indexed = len(sequence)
 

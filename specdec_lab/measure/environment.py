@@ -19,7 +19,7 @@ from specdec_lab import __version__
 from specdec_lab.files import ASSETS
 
 OK, NOTE, WRONG = "ok", "note", "wrong"
-BUNDLED = ("tiny", "tiny-medusa", "tiny-streams")
+BUNDLED = ("tiny", "tiny-medusa", "tiny-streams", "smollm2-eagle")
 
 
 @dataclass(frozen=True)

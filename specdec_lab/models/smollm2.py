@@ -32,21 +32,23 @@ MESSAGES: dict[str, tuple[str, ...]] = {
         "Repeat the following notice word for word, and add nothing: The reading room on the second floor is closed from "
         "Monday to Wednesday, because the windows are being repaired. Books that were ordered for the reading room can be "
         "collected at the front desk. The reading room on the second floor opens again on Thursday at nine.",
-        "Repeat this paragraph exactly: A cargo ship left the harbour at dawn with three hundred sacks of grain. By noon "
-        "the wind had turned, and the captain gave the order to lower the sails. The cargo ship drifted for two days "
-        "before a fishing boat towed it back to the harbour.",
-        "Copy this recipe without changing a word: Wash two cups of rice until the water stays clear. Bring three cups of "
-        "water to the boil, add the rice and a pinch of salt, and cover the pot. Let the rice simmer for fifteen minutes, "
-        "then take the pot off the heat and leave it covered for ten minutes more.",
+        "Repeat the following text word for word, and add nothing: A cargo ship left the harbour at dawn with three hundred "
+        "sacks of grain. By noon the wind had turned, and the captain gave the order to lower the sails. The cargo ship "
+        "drifted for two days before a fishing boat towed it back to the harbour.",
+        "Repeat the following recipe exactly as it is: Wash two cups of rice until the water stays clear. Bring three cups "
+        "of water to the boil, add the rice and a pinch of salt, and cover the pot. Let the rice simmer for fifteen "
+        "minutes, then take the pot off the heat and leave it covered for ten minutes more.",
     ),
     "rewrite": (
-        "Write this function again with the name total instead of s, and change nothing else:\n\n"
-        "def mean(values):\n    s = 0\n    for value in values:\n        s = s + value\n    return s / len(values)",
-        "Write this function again, and rename the argument text to line:\n\ndef count_words(text):\n    words = "
-        "text.split()\n    counts = {}\n    for word in words:\n        counts[word] = counts.get(word, 0) + 1\n    "
-        "return counts",
-        "Add a docstring to this function and leave the rest as it is:\n\ndef largest(numbers):\n    best = numbers[0]\n"
-        "    for number in numbers:\n        if number > best:\n            best = number\n    return best",
+        "Rewrite this paragraph in the past tense: The gardener opens the gate at seven and waters the young trees. Then "
+        "she walks along the wall, cuts the dead branches, and carries them to the shed. At noon she sits under the oldest "
+        "tree and eats her bread.",
+        "Rewrite this paragraph in the first person: The postman gets up at five, drinks a cup of coffee, and cycles to the "
+        "station. He sorts the letters by street, loads them into two bags, and rides up the hill. When the last letter is "
+        "delivered, he cycles home and sleeps for an hour.",
+        "Write this paragraph again and replace the cat by a dog: The cat sleeps on the kitchen chair until the sun reaches "
+        "the window. Then the cat stretches, jumps down, and walks to the garden door. If nobody opens the door, the cat "
+        "sits down in front of it and waits.",
     ),
     "summarise": (
         "Summarise in two sentences: A lighthouse keeper used to climb the tower every evening to light the lamp and every "

@@ -22,11 +22,21 @@ from huggingface_hub import constants
 from safetensors import safe_open
 from transformers import AutoTokenizer
 
-from specdec_lab import autoregressive_decode, load_pair, speculative_decode
+from specdec_lab import (
+    PromptLookupDrafter,
+    Trace,
+    autoregressive_decode,
+    load_pair,
+    speculative_decode,
+    speculative_rounds,
+)
 from specdec_lab.__main__ import main
+from specdec_lab.decoding.eagle import EagleDrafter
+from specdec_lab.decoding.early_exit import EarlyExitDrafter
 from specdec_lab.files import ASSETS
 from specdec_lab.measure import environment
 from specdec_lab.models import smollm2, smollm2_gguf
+from specdec_lab.models.eagle import load_eagle
 from specdec_lab.models.loading import load_tokenizer, no_progress_bar
 from specdec_lab.models.pairs import random_like
 from specdec_lab.models.smollm2 import HUB_ID, MESSAGES, WHOLE, cache_folder, find_smollm2
@@ -361,11 +371,22 @@ def test_the_real_model_answers_exactly_with_every_draft(real):
     ids = pair.chat("What is the capital of France? Answer in one sentence.")
     plain = autoregressive_decode(pair.target, ids, 24, pair.eos_token_id)
     assert "Paris" in pair.decode(plain[len(ids) :]) and plain[-1] == 2
-    assert speculative_decode(pair.target, pair.draft, ids, 24, 4, pair.eos_token_id)[0] == plain
-    from specdec_lab.decoding.early_exit import EarlyExitDrafter
+    drafts = [pair.draft, EarlyExitDrafter(pair.target, 20), EagleDrafter(pair.target, load_eagle("smollm2"))]
+    for draft in drafts:
+        assert speculative_decode(pair.target, draft, ids, 24, 3, pair.eos_token_id)[0] == plain
 
-    exit_draft = EarlyExitDrafter(pair.target, 20)
-    assert speculative_decode(pair.target, exit_draft, ids, 24, 2, pair.eos_token_id)[0] == plain
+
+def test_the_bundled_draft_helps_where_prompt_lookup_finds_little(real):
+    pair = load_pair("smollm2", draft="eagle", dtype="float32")
+    assert pair.sources["draft"] == "EAGLE draft, bundled smollm2"
+    ids = pair.chat("What should I think about before I adopt a cat?")
+    settings = {"max_new_tokens": 48, "gamma": 3, "eos_token_id": pair.eos_token_id}
+    eagle, lookup = (
+        Trace.of(ids, speculative_rounds(pair.target, drafter, ids, **settings))
+        for drafter in (pair.draft, PromptLookupDrafter())
+    )
+    assert eagle.sequence == lookup.sequence == autoregressive_decode(pair.target, ids, 48, pair.eos_token_id)
+    assert eagle.tokens_per_round > lookup.tokens_per_round and eagle.tokens_per_round > 1.4
 
 
 def test_the_command_line_takes_it(real, capsys):

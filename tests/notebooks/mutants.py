@@ -395,10 +395,10 @@ MUTANTS += [
         "",
     ),
     Mutant(
-        "early exit: leaves one layer later than it says",
+        "early exit: leaves one layer earlier than it says",
         LENDER,
         "nn.ModuleList(list(getattr(decoder, stacks[0]))[:layers])",
-        "nn.ModuleList(list(getattr(decoder, stacks[0]))[: layers + 1])",
+        "nn.ModuleList(list(getattr(decoder, stacks[0]))[: layers - 1])",
     ),
     Mutant(
         "EAGLE: rows that stand on its own features are kept",
