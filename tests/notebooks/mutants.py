@@ -421,8 +421,8 @@ MUTANTS += [
     Mutant(
         "EAGLE: guesses are numbered as the draft numbers them",
         EAGLE,
-        "logits[..., self._ids] = F.linear(rows, self._head)",
-        "logits[..., : len(self._ids)] = F.linear(rows, self._head)",
+        "logits[..., self._ids] = self._head(rows)",
+        "logits[..., : len(self._ids)] = self._head(rows)",
     ),
     Mutant(
         "prompt lookup: copies from one token further on",
@@ -445,8 +445,8 @@ MUTANTS += [
     Mutant(
         "describe_pair: the draft's shared weights are its own",
         LOADED,
-        "there = set() if besides is None else",
-        "there = set() if True else",
+        "set() if besides is None else",
+        "set() if True else",
     ),
     Mutant(
         "public pairs: a cache holds keys only",

@@ -227,5 +227,5 @@ def test_the_command_makes_a_folder_with_its_card(tmp_path, monkeypatch, chat_pa
         load_eagle(tmp_path / "out", dtype=torch.float32),
         chat_pair.target,
         eagle.held_out_texts(chat_pair, recipe, tmp_path / "work"),
-        3,
+        4,
     )
