@@ -90,7 +90,7 @@ class EagleDraft(nn.Module):
         """`ValueError` unless it was made for a target of this shape."""
         width = target.get_input_embeddings().weight.shape[1]
         own = self.sizes["config"]["hidden_size"]
-        count, vocabulary = len(layers_of(target)[1]), target.get_output_embeddings().weight.shape[0]
+        count, vocabulary = len(layers_of(target)[2]), target.get_output_embeddings().weight.shape[0]
         if width != own or self.taps[-1] > count or int(self.ids.max()) >= vocabulary:
             raise ValueError(
                 f"draft was made for a target of hidden size {own} with {self.taps[-1]} layers or more and "

@@ -15,6 +15,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from .cache import SlabCache
+from .taps import layers_of
 
 # what hangs on a module itself and calls that very module: accelerate's hooks, a compiled call
 _BOUND = ("forward", "_old_forward", "_hf_hook", "_compiled_call_impl")
@@ -35,24 +36,15 @@ def exit_after(model: PreTrainedModel, layers: int) -> PreTrainedModel:
     """
     if not isinstance(model, PreTrainedModel):
         raise TypeError(f"model must be a transformers model, got {type(model).__name__}")
-    count = model.config.get_text_config(decoder=True).num_hidden_layers
-    decoder = model.get_decoder()
-    if decoder is model:  # a family that does not say
-        decoder = getattr(model, "model", model)
-    stacks = [
-        name
-        for name, part in decoder.named_children()
-        if isinstance(part, nn.ModuleList) and len(part) == count
-    ]
-    if len(stacks) != 1:
-        raise ValueError(f"model must have one list of layers, {type(decoder).__name__} has {len(stacks)}")
+    decoder, stack, every = layers_of(model)
+    count = len(every)
     if count == 1:
         raise ValueError("model must have two layers or more to leave after the first, it has one")
     if isinstance(layers, bool) or not isinstance(layers, int) or not 1 <= layers < count:
         raise ValueError(
             f"layers must be a whole number between 1 and {count - 1}, one less than the model has, got {layers!r}"
         )
-    shallow = _sharing(decoder, {stacks[0]: nn.ModuleList(list(getattr(decoder, stacks[0]))[:layers])})
+    shallow = _sharing(decoder, {stack: nn.ModuleList(list(every)[:layers])})
     shallow.config = copy.deepcopy(decoder.config)
     shallow.config.num_hidden_layers = layers
     if getattr(shallow.config, "layer_types", None):

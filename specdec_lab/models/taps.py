@@ -14,14 +14,16 @@ from torch import nn
 from transformers import PreTrainedModel
 
 
-def layers_of(model: PreTrainedModel) -> tuple[str, nn.ModuleList]:
-    """The list of a decoder's layers, and its name in the decoder.
+def layers_of(model: PreTrainedModel) -> tuple[nn.Module, str, nn.ModuleList]:
+    """The decoder of a model, the name of its list of layers there, and the list.
 
     Raises:
         ValueError: a family whose layers cannot be found.
     """
     count = model.config.get_text_config(decoder=True).num_hidden_layers
     decoder = model.get_decoder()
+    if decoder is model:  # a family that does not say
+        decoder = getattr(model, "model", model)
     stacks = [
         (name, part)
         for name, part in decoder.named_children()
@@ -29,7 +31,7 @@ def layers_of(model: PreTrainedModel) -> tuple[str, nn.ModuleList]:
     ]
     if len(stacks) != 1:
         raise ValueError(f"model must have one list of layers, {type(decoder).__name__} has {len(stacks)}")
-    return stacks[0]
+    return decoder, *stacks[0]
 
 
 @contextmanager
@@ -40,7 +42,7 @@ def tapped(model: PreTrainedModel, taps: Sequence[int]) -> Iterator[list[torch.T
         taps: how many layers lie before each tap, in rising order; with all of them before it, a tap is behind the
             final norm and reads what the head reads.
     """
-    layers = layers_of(model)[1]
+    decoder, _, layers = layers_of(model)
     if not taps or list(taps) != sorted(set(taps)) or not 1 <= taps[0] <= taps[-1] <= len(layers):
         raise ValueError(f"taps must be rising numbers from 1 to the {len(layers)} layers, got {tuple(taps)}")
     passes: list[torch.Tensor] = []
@@ -59,5 +61,5 @@ def tapped(model: PreTrainedModel, taps: Sequence[int]) -> Iterator[list[torch.T
         for tap in taps:
             if tap < len(layers):
                 hooks.callback(layers[tap - 1].register_forward_hook(layer_out).remove)
-        hooks.callback(model.get_decoder().register_forward_hook(decoder_out).remove)
+        hooks.callback(decoder.register_forward_hook(decoder_out).remove)
         yield passes

@@ -65,7 +65,7 @@ def new_draft(target: Any, taps: Sequence[int], ids: torch.Tensor) -> EagleDraft
     config |= {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None}
     draft = EagleDraft(config, list(taps), len(ids))
     draft.ids.copy_(ids)
-    draft.body.layers[0].load_state_dict(layers_of(target)[1][-1].state_dict())
+    draft.body.layers[0].load_state_dict(layers_of(target)[2][-1].state_dict())
     draft.body.norm.load_state_dict(target.get_decoder().norm.state_dict())
     return draft
 

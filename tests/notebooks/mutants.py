@@ -397,8 +397,8 @@ MUTANTS += [
     Mutant(
         "early exit: leaves one layer earlier than it says",
         LENDER,
-        "nn.ModuleList(list(getattr(decoder, stacks[0]))[:layers])",
-        "nn.ModuleList(list(getattr(decoder, stacks[0]))[: layers - 1])",
+        "nn.ModuleList(list(every)[:layers])",
+        "nn.ModuleList(list(every)[: layers - 1])",
     ),
     Mutant(
         "EAGLE: rows that stand on its own features are kept",
