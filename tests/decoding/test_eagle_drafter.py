@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from eagles import FAMILIES, eagle_pair
 from helpers import uncached_greedy
+from torch.testing import assert_close
 
 from specdec_lab import Sampling, Trace, speculative_decode, speculative_rounds
 from specdec_lab.decoding.eagle import EagleDrafter, EagleTreeDrafter
@@ -80,6 +81,25 @@ def test_every_round_drafts_what_passes_without_a_cache_say(family):
             sequence = [*sequence, *item.emitted]
             assert drafter._session.model.told == len(sequence) - 1
             assert drafter.cache_length <= len(sequence) - 1
+
+
+def test_in_a_tree_the_accepted_path_is_what_is_told():
+    """Its rows lie among those of refused nodes."""
+    target, draft = pair_of("llama")
+    rng, scattered = random.Random(1), 0
+    for _ in range(12):
+        sequence = [rng.randrange(60) for _ in range(rng.randint(2, 8))]
+        drafter = EagleTreeDrafter(target, draft, budget=24, depth=3, width=8)
+        rounds = speculative_rounds(target, drafter, sequence, max_new_tokens=24, gamma=3, eos_token_id=None)
+        for item in rounds:
+            sequence = [*sequence, *item.emitted]
+            scattered += item.accepted != tuple(range(len(item.accepted)))
+            with torch.no_grad():
+                states = target(torch.tensor([sequence[:-1]]), output_hidden_states=True).hidden_states
+                truth = draft.features(torch.stack([states[tap][0] for tap in draft.taps], dim=1))
+            told = torch.stack(drafter.model._features[: drafter.model.told])
+            assert_close(told, truth, atol=1e-4, rtol=1e-4)
+    assert scattered, "every accepted path was the first rows"
 
 
 def test_a_tree_holds_the_chain_and_its_first_level_the_likeliest():
