@@ -13,6 +13,7 @@ from html.parser import HTMLParser
 import pytest
 import right_solutions
 import torch
+from budget_loop import DraftsToTheBudget
 
 from specdec_lab import speculative_decode
 from specdec_lab.teach import (
@@ -158,17 +159,6 @@ def test_the_decoders_of_the_package_are_right_beyond_the_statement_too():
     for decoder in (speculative_decode, PlainLoop().decode):
         report = check_speculative_decode(decoder, beyond=True)
         assert report.verdict == RIGHT and len(report.findings) == len(BEHAVIOURS) + len(BEYOND)
-
-
-class DraftsToTheBudget(PlainLoop):
-    """K = min(γ, wanted), and no bonus where the budget is used up."""
-
-    def room(self, wanted):
-        self.wanted = wanted
-        return min(self.gamma, wanted)
-
-    def commit(self, drafted, choices, agreed):
-        return [*drafted[:agreed], choices[agreed]][: self.wanted]
 
 
 class RewindsOneMore(PlainLoop):

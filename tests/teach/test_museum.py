@@ -13,6 +13,7 @@ import threading
 
 import pytest
 import torch
+from budget_loop import DraftsToTheBudget
 from helpers import crc_rule, erring, every_other, follow
 
 from specdec_lab import Trace, load_pair, speculative_decode, speculative_rounds
@@ -102,17 +103,6 @@ def test_the_museum_holds_what_it_should():
 
 
 # ---------------------------------------------------------------- correct decoders pass
-
-
-class DraftsToTheBudget(PlainLoop):
-    """K = min(γ, wanted), and no bonus where the budget is used up."""
-
-    def room(self, wanted):
-        self.wanted = wanted
-        return min(self.gamma, wanted)
-
-    def commit(self, drafted, choices, agreed):
-        return [*drafted[:agreed], choices[agreed]][: self.wanted]
 
 
 class PrefillsBoth(PlainLoop):
