@@ -45,17 +45,15 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=8, help="of each task, the first so many")
     parser.add_argument("--new-tokens", type=int, default=128, help="at most; an answer may end before")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--lookup-gammas", type=int, nargs="+", default=[4, 8, 12])
+    parser.add_argument("--lookup-gammas", type=int, nargs="+", default=[8, 16])
     parser.add_argument("--eagle", default="smollm2", help="the draft: bundled, or a folder")
-    parser.add_argument("--eagle-gammas", type=int, nargs="+", default=[2, 3, 4])
-    parser.add_argument(
-        "--trees", nargs="+", default=["4x3", "8x4"], help="nodes x levels, grown by confidence"
-    )
+    parser.add_argument("--eagle-gammas", type=int, nargs="+", default=[2, 3])
+    parser.add_argument("--trees", nargs="+", default=["6x2"], help="nodes x levels, grown by confidence")
     parser.add_argument(
         "--fallbacks",
         nargs="+",
-        default=["3x8x3"],
-        help="shortest n-gram x γ of prompt lookup x γ of EAGLE where it finds nothing",
+        default=["3x8x6x2"],
+        help="shortest n-gram x γ of prompt lookup x γ of EAGLE where it finds nothing, or x nodes x levels of its tree",
     )
     parser.add_argument("--exits", nargs="+", default=["10x2"], help="layers x γ")
     parser.add_argument(
@@ -83,13 +81,13 @@ def main() -> None:
     print("v(n): " + ", ".join(f"v({n}) = {times.verify_cost(n):.2f}" for n in sorted(times)))
     rows = [row for task in prompts for row in rows_of(task, contenders, seconds[task], outputs[task])]
     print(
-        f"\n{'task':<10} {'contender':<34} {'equal':>7} {'tokens/round':>13}  speed-up (range)    over its counterpart"
+        f"\n{'task':<10} {'contender':<44} {'equal':>7} {'tokens/round':>13}  speed-up (range)    over its counterpart"
     )
     for row in rows:
         tau = "" if row["tokens_per_round"] is None else f"{row['tokens_per_round']:.2f}"
         beside = "" if row["over_transformers"] is None else f"{row['over_transformers']:.2f}"
         print(
-            f"{row['task']:<10} {row['contender']:<34} {row['equal']:>3}/{row['questions']:<3} {tau:>13}  "
+            f"{row['task']:<10} {row['contender']:<44} {row['equal']:>3}/{row['questions']:<3} {tau:>13}  "
             f"{row['speedup']:.2f} ({row['speedup_low']:.2f} to {row['speedup_high']:.2f})  {beside}"
         )
     if options.save:
@@ -141,17 +139,24 @@ def ours(pair, options) -> dict:
     for gamma in options.eagle_gammas:
         found[f"EAGLE, γ {gamma}"] = chain(EagleDrafter(pair.target, draft, end_tokens=ends), gamma)
     for word in options.fallbacks:
-        shortest, gamma, other = map(int, word.split("x"))
+        shortest, gamma, size, *levels = map(int, word.split("x"))
+        if levels:
+            other = EagleTreeDrafter(pair.target, draft, size, *levels)
+            told = tree_name(size, *levels)
+        else:
+            other, told = EagleDrafter(pair.target, draft, end_tokens=ends), f"EAGLE, γ {size}"
         both = FallbackDrafter(
-            PromptLookupDrafter(shortest=shortest),
-            EagleDrafter(pair.target, draft, end_tokens=ends),
-            second_limit=other,
+            PromptLookupDrafter(shortest=shortest), other, second_limit=levels[0] if levels else size
         )
-        found[f"lookup {shortest}, γ {gamma}, else EAGLE, γ {other}"] = chain(both, gamma)
+        found[f"lookup {shortest}, γ {gamma}, else {told}"] = chain(both, gamma)
     for word in options.trees:
         nodes, levels = map(int, word.split("x"))
-        found[f"EAGLE tree, {nodes} nodes"] = tree(EagleTreeDrafter(pair.target, draft, nodes, levels))
+        found[tree_name(nodes, levels)] = tree(EagleTreeDrafter(pair.target, draft, nodes, levels))
     return found
+
+
+def tree_name(nodes: int, levels: int) -> str:
+    return f"EAGLE tree {nodes}x{levels}"
 
 
 def theirs(pair, options) -> dict:

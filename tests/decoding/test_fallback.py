@@ -9,7 +9,7 @@ from eagles import eagle_pair
 from helpers import random_model, uncached_greedy
 
 from specdec_lab import ModelDrafter, PromptLookupDrafter, Sampling, Trace, speculative_rounds
-from specdec_lab.decoding.eagle import EagleDrafter
+from specdec_lab.decoding.eagle import EagleDrafter, EagleTreeDrafter
 from specdec_lab.decoding.early_exit import EarlyExitDrafter
 from specdec_lab.decoding.fallback import FallbackDrafter
 from specdec_lab.measure.law import law, speculative_sampler, target_law
@@ -57,6 +57,7 @@ def test_the_text_is_the_targets_own(shortest):
     target, network = eagle_pair("llama")
     for second in (
         EagleDrafter(target, network),
+        EagleTreeDrafter(target, network, 6, 2),
         EarlyExitDrafter(target, 3),
         ModelDrafter(random_model("llama", 9)),
     ):

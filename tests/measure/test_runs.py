@@ -26,6 +26,7 @@ from specdec_lab.measure.runs import (
     run_card,
     save_run,
     text_hash,
+    weights_hash,
     with_mine,
     write_index,
 )
@@ -279,6 +280,13 @@ def test_a_card_looks_up_what_the_run_depends_on(tmp_path):
     assert load_run(path.stem, tmp_path).card["date"] == runs._today()
 
 
+def test_weights_without_a_card_are_hashed_as_they_are_loaded():
+    one, same, other = (random_model("llama", seed) for seed in (1, 1, 2))
+    pair = SimpleNamespace(name="made here", target=one, card={})
+    assert run_card(pair, "x", command="y")["hashes"] == {"target": weights_hash(same)}
+    assert len({weights_hash(one), weights_hash(other), weights_hash(one.bfloat16())}) == 3
+
+
 def test_an_accelerator_gives_the_machine_its_name(monkeypatch):
     import torch
 
@@ -294,7 +302,7 @@ def test_an_accelerator_gives_the_machine_its_name(monkeypatch):
             "machine": "Linux",
         },
     )
-    pair = SimpleNamespace(target=None, name="tiny", card={})
+    pair = SimpleNamespace(target=None, name="tiny", card={"sha256": {"weights": "ab"}})
     assert run_card(pair, "bfloat16", command="…")["machine"] == "Big GPU (cuda:0)"
 
 
