@@ -28,7 +28,7 @@ class Exhibit:
         wrong_step: what it does instead of the right thing.
         symptom: what a user notices.
         faults: rows of the project's list of faults, "F01" and so on.
-        references: where it was reported: owner/name, then the number of the issue or "PR" and its number.
+        references: threads about it or about what leads to it: owner/name, the number of the issue or "PR" and its number.
         caught_by: names of the checks that notice it; every other check passes.
         loop: the class; one of its methods differs from `PlainLoop` or, where it draws, from `PlainSampler`.
     """

@@ -6,7 +6,7 @@
 It has two wings. Greedy decoders are in `wrong_caches.py` and `wrong_tokens.py`, spoilt copies of `plain_loop.py`,
 checked by `checks.py`. Samplers are in `wrong_sampling.py`, spoilt copies of `plain_sampler.py`, checked by
 `sampling_checks.py`; what each does to the law of the text is in `biases`. How one gets there, and the smallest case that
-shows it, is told in `stories.py`. Here they are only shown and run.
+shows it, is told in `stories.py` and `stories_of_sampling.py`. Here they are only shown and run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from .plain_loop import PlainLoop
 from .plain_sampler import PlainSampler
 from .sampling_audit import P, Q
 from .sampling_checks import SAMPLING_CHECKS, run_sampling_checks
-from .stories import STORIES
+from .stories import STORIES, Story
+from .stories_of_sampling import SAMPLER_STORIES
 
 
 def _exhibits(*rooms) -> dict[str, Exhibit]:
@@ -45,6 +46,7 @@ EXHIBITS: dict[str, Exhibit] = {"correct": CORRECT} | _exhibits(wrong_caches, wr
 SAMPLERS: dict[str, Exhibit] = _exhibits(wrong_sampling)
 BOTH_SETTINGS = (Sampling(), Sampling(0.5, top_p=0.9))  # plain, and one where the other faults show
 _ALL = EXHIBITS | {"correct_sampler": CORRECT_SAMPLER} | SAMPLERS
+TOLD: dict[str, Story] = STORIES | SAMPLER_STORIES  # the stories of both wings
 
 
 def get_exhibit(name: str) -> Exhibit:
@@ -84,17 +86,17 @@ def diff(name: str) -> str:
 
 
 def label(name: str) -> str:
-    """What hangs beside an exhibit: the wrong step, the symptom, how one gets there, where it was reported, what the
+    """What hangs beside an exhibit: the wrong step, the symptom, how one gets there, where to read of it, what the
     grader finds in which smallest case, and the difference. `ValueError` for an unknown name."""
     shown = get_exhibit(name)
     parts = [f"{name}: {shown.wrong_step}", shown.symptom]
-    if name in STORIES:
-        parts += textwrap.wrap(STORIES[name].text, 110)
+    if name in TOLD:
+        parts += textwrap.wrap(TOLD[name].text, 110, break_on_hyphens=False)
     if shown.references:
-        parts.append(f"{' '.join(shown.faults)}; reported in {', '.join(shown.references)}")
-    if name in STORIES:
-        parts += textwrap.wrap(f"breaks {', '.join(STORIES[name].breaks)}", 110, subsequent_indent="    ")
-        parts += ["shortest case:", textwrap.indent(STORIES[name].shortest, "    ")]
+        parts.append(f"{' '.join(shown.faults)}; see {', '.join(shown.references)}")
+    if name in TOLD:
+        parts += textwrap.wrap(f"breaks {', '.join(TOLD[name].breaks)}", 110, subsequent_indent="    ")
+        parts += ["shortest case:", textwrap.indent(TOLD[name].shortest, "    ")]
     return "\n".join([*parts, "", diff(name)]).rstrip()
 
 
