@@ -20,9 +20,8 @@ if (
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 RULES = Path(__file__).parent / "tests" / "notebooks" / "sanitize.cfg"
-WITH_SMOLLM2 = (
-    "11_real_models.ipynb"  # the one notebook that takes weights which do not come with the package
-)
+# The one notebook that takes weights which do not come with the package.
+WITH_SMOLLM2 = Path(__file__).parent / "notebooks" / "11_real_models.ipynb"
 
 
 def pytest_configure(config):
@@ -50,7 +49,7 @@ def pytest_runtest_setup(item):
     options = getattr(item, "options", None)
     if options is None or not hasattr(item, "cell"):
         return
-    if item.path.name == WITH_SMOLLM2 and (reason := no_smollm2()):
+    if item.path == WITH_SMOLLM2 and (reason := no_smollm2()):
         if os.environ.get("SPECDEC_LAB_SMOLLM2") == "required":
             pytest.fail(f"SPECDEC_LAB_SMOLLM2=required, but {reason}", pytrace=False)
         pytest.skip(f"cells of SmolLM2: {reason}")

@@ -8,14 +8,17 @@ from pathlib import Path
 import nbformat
 
 ROOT = Path(__file__).resolve().parents[2]
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+FOLDER = ROOT / "notebooks"
+EXERCISES, SOLUTIONS = FOLDER / "exercises", FOLDER / "solutions"
+NOTEBOOKS = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))  # the lessons
+PRACTICE = sorted([*SOLUTIONS.glob("*.ipynb"), *EXERCISES.glob("*.ipynb")])
 UNCOMPARED_TAGS = {"nbval-ignore-output", "nbval-skip", "nbval-check-output-false"}
 ANCHOR = re.compile(r"([+\-−]?\d[\d,.]*\d|\d)(?:\s?(?:%|×))?<!-- ?say: ?([^>]+?) ?-->")
 
 
 def name_of(path: Path) -> str:
-    """For test ids."""
-    return path.stem
+    """For test ids, and what a notebook is called by: "02_the_kv_cache", "solutions/02_the_kv_cache"."""
+    return path.relative_to(FOLDER).with_suffix("").as_posix()
 
 
 def read(path: Path):

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import nbformat
 
 sys.path.insert(0, str(Path(__file__).parent))
-from reading import NOTEBOOKS, ROOT, code_cells
+from reading import NOTEBOOKS, PRACTICE, ROOT, code_cells
 
 README = "On your own machine [the README]({up}README.md) installs specdec_lab in one command"
 WITH_ADDRESS = """\
@@ -100,12 +100,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--check", action="store_true", help="change nothing; exit 1 if something would change"
     )
-    parser.add_argument(
-        "files", nargs="*", type=Path, help="notebooks of this repository; default: all lessons"
-    )
+    parser.add_argument("files", nargs="*", type=Path, help="notebooks of this repository; default: all")
     options = parser.parse_args(arguments)
     where, changed = place(), 0
-    for path in options.files or NOTEBOOKS:
+    for path in options.files or [*NOTEBOOKS, *PRACTICE]:
         before = path.read_text(encoding="utf-8")
         notebook = stamped(
             nbformat.reads(before, as_version=4), path.resolve().relative_to(ROOT).as_posix(), where

@@ -1,4 +1,5 @@
-"""`python tests/notebooks/store.py [NN ...]`: runs notebooks from top to bottom and stores them as the tests want them.
+"""`python tests/notebooks/store.py [NN ...] [solutions/NN ...]`: runs notebooks from top to bottom and stores them as the
+tests want them. Exercises are made from solutions by `derive.py`, which stores them too.
 
 Run it after a change to a notebook, to the bundled weights, or to anything that a notebook prints. It formats the
 code cells, executes in a fresh kernel without a network, writes the number that `say` printed in front of each anchor
@@ -19,26 +20,30 @@ import nbformat
 from nbclient import NotebookClient
 
 sys.path.insert(0, str(Path(__file__).parent))
-from reading import ANCHOR, NOTEBOOKS, ROOT, said
+from reading import ANCHOR, FOLDER, NOTEBOOKS, PRACTICE, ROOT, said
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 def main(wanted: list[str]) -> None:
     """Store the notebooks whose names begin with one of `wanted`; all of them if it is empty."""
-    os.environ |= {"HF_HUB_OFFLINE": "1", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
-    paths = [path for path in NOTEBOOKS if path.name.startswith(tuple(wanted) or "")]
-    if not paths:
-        raise SystemExit(
-            f"no notebook begins with {' or '.join(wanted)}; there are {[p.name for p in NOTEBOOKS]}"
-        )
-    for path in paths:
-        print(path.name, flush=True)
+    for path in chosen([*NOTEBOOKS, *PRACTICE], FOLDER, wanted):
+        print(path.relative_to(FOLDER), flush=True)
         store(path)
+
+
+def chosen(paths: list[Path], folder: Path, wanted: list[str]) -> list[Path]:
+    """Those whose names below `folder` begin with one of `wanted`; all of them if it is empty."""
+    names = {path: path.relative_to(folder).as_posix() for path in paths}
+    found = [path for path in paths if names[path].startswith(tuple(wanted) or "")]
+    if not found:
+        raise SystemExit(f"no notebook begins with {' or '.join(wanted)}; there are {list(names.values())}")
+    return found
 
 
 def store(path: Path) -> None:
     """Format, execute, fill in and normalise one notebook, in place."""
+    os.environ |= {"HF_HUB_OFFLINE": "1", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
     notebook = nbformat.read(path, as_version=4)
     notebook = formatted(notebook, path.name)
     NotebookClient(
@@ -81,6 +86,8 @@ def normalise(notebook) -> None:
             output.get("data", {}).pop(WIDGET_VIEW, None)
             if "execution_count" in output:
                 output.execution_count = count
+            if output.output_type == "error":  # the rest holds paths of this machine
+                output.traceback = [f"{output.ename}: {output.evalue}"]
 
 
 def joined(outputs: list) -> list:

@@ -8,10 +8,22 @@ from itertools import pairwise
 
 import nbformat
 import pytest
-from reading import NOTEBOOKS, ROOT, UNCOMPARED_TAGS, code_cells, name_of, printed, read, sayings, tags
+from reading import (
+    NOTEBOOKS,
+    PRACTICE,
+    ROOT,
+    UNCOMPARED_TAGS,
+    code_cells,
+    name_of,
+    printed,
+    read,
+    sayings,
+    tags,
+)
 
 LIMIT = 2_000_000  # bytes; GitHub gives up on large notebooks
-EVERY = pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)
+EVERY = pytest.mark.parametrize("path", [*NOTEBOOKS, *PRACTICE], ids=name_of)
+LESSONS = pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)  # the form of the others: test_practice.py
 
 
 def test_there_are_notebooks_and_they_are_numbered_without_a_gap():
@@ -142,7 +154,7 @@ def test_every_control_is_followed_by_a_question(path):
             assert "**Question" in text and "<details>" in text, cell.source[:80]
 
 
-@EVERY
+@LESSONS
 def test_the_anatomy_is_kept(path):
     """Title, goals with minutes and prerequisites, setup, sections, recap, your turn, next."""
     notebook = read(path)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from reading import ANCHOR, NOTEBOOKS, name_of, prose, read, said
+from reading import ANCHOR, NOTEBOOKS, PRACTICE, name_of, prose, read, said
 
-EVERY = pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)
+EVERY = pytest.mark.parametrize("path", [*NOTEBOOKS, *PRACTICE], ids=name_of)
 
 
 @EVERY

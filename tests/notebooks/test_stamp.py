@@ -7,10 +7,10 @@ import re
 import nbformat
 import pytest
 import stamp
-from reading import NOTEBOOKS, ROOT, code_cells, name_of, read
+from reading import NOTEBOOKS, PRACTICE, ROOT, code_cells, name_of, read
 from stamp import Place, main, place, stamped
 
-EVERY = pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)
+EVERY = pytest.mark.parametrize("path", [*NOTEBOOKS, *PRACTICE], ids=name_of)
 PUBLIC = Place("someone/specdec_lab", "7.8.9")
 NOWHERE = Place("", "7.8.9")
 
@@ -52,7 +52,7 @@ def test_without_an_address_there_is_one_line_and_no_badge(path):
 def test_with_an_address_the_badge_opens_this_notebook_and_the_cell_installs_the_same_version(path):
     notebook = put(path, PUBLIC)
     line, code = cell(notebook, "colab").source, cell(notebook, "install").source
-    page = f"https://colab.research.google.com/github/someone/specdec_lab/blob/v7.8.9/notebooks/{path.name}"
+    page = f"https://colab.research.google.com/github/someone/specdec_lab/blob/v7.8.9/{path.relative_to(ROOT).as_posix()}"
     assert re.match(r"\[!\[Open in Colab\]\(https://[^)]+\.svg\)\]\((.*)\)\n", line)[1] == page
     assert 'source = "git+https://github.com/someone/specdec_lab@v7.8.9"' in code
     assert "fork" not in line
