@@ -88,7 +88,7 @@ def run_grade(options: argparse.Namespace) -> int:
             "Nothing is wrong. What is marked ~ gives the right answer, and does more work than it needs to."
         )
     if result["memory_limit"] != BY_SYSTEM:
-        print(f"Memory was {result['memory_limit']}.")
+        print(f"Memory was {result['memory_limit']}.", file=sys.stderr)  # differs from system to system
     return RIGHT if result["verdict"] in ("right", "wasteful") else WRONG
 
 

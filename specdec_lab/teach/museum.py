@@ -93,7 +93,7 @@ def label(name: str) -> str:
     if name in TOLD:
         parts += textwrap.wrap(TOLD[name].text, 110, break_on_hyphens=False)
     if shown.references:
-        parts.append(f"{' '.join(shown.faults)}; see {', '.join(shown.references)}")
+        parts.append(f"see {', '.join(shown.references)}")
     if name in TOLD:
         parts += textwrap.wrap(f"breaks {', '.join(TOLD[name].breaks)}", 110, subsequent_indent="    ")
         parts += ["shortest case:", textwrap.indent(TOLD[name].shortest, "    ")]

@@ -27,6 +27,8 @@ COIN, REPLACEMENT = "chance.accept(min(1.0, p_here / q_x[child]))", "left = resi
 OWN_P, OWN_BONUS = "p = self.distribution(logits)", "return Verdict(path, chance.draw(left), overlaps)"
 TARGET_BACK = "target.keep(confirmed, [confirmed + i for i in path][: len(emitted) - 1])"
 DRAFT_BACK = "self._session.roll_back(len(sequence) - 1)"
+TOKENS, GRADING, JUDGE = "teach/wrong_tokens.py", "teach/grading.py", "teach/judgements.py"
+SYMPTOMS, UNLABELLED, CHECKS = "teach/symptoms.py", "teach/unlabelled.py", "teach/checks.py"
 
 MUTANTS = [
     Mutant(
@@ -471,5 +473,67 @@ MUTANTS += [
         SERVING,
         "return (self.rounds + self.accepted) / self.rounds",
         "return self.accepted / self.rounds",
+    ),
+    Mutant(
+        "museum: exhibit A counts up to the first difference",
+        TOKENS,
+        "agreed += drafted[i] == choices[i]",
+        "agreed += agreed == i and drafted[i] == choices[i]",
+    ),
+    Mutant(
+        "museum: exhibit B does not count the bonus", TOKENS, "agreed + (agreed == len(drafted))", "agreed"
+    ),
+    Mutant(
+        "museum: exhibit E is right",
+        TOKENS,
+        "return emitted, emitted[-1] in self.ends",
+        "return super().stop_at_end(emitted)",
+    ),
+    Mutant(
+        "grader: the first case that fails is shown, not the smallest",
+        GRADING,
+        "if smaller[0] not in (RIGHT, UNJUDGED):",
+        "if False:",
+    ),
+    Mutant("grader: hints come last first", GRADING, "finding.hints[number - 1]", "finding.hints[-number]"),
+    Mutant(
+        "grader: wrong text is told one token early",
+        JUDGE,
+        "new token {at - start + 1} on",
+        "new token {at - start} on",
+    ),
+    Mutant(
+        "grader: a stale entry is dated a round late",
+        JUDGE,
+        "return max(1, before + 1 - prefill)",
+        "return max(1, before + 2 - prefill)",
+    ),
+    Mutant(
+        "grader: the exit code is always 0",
+        "grade_command.py",
+        'return RIGHT if result["verdict"] in ("right", "wasteful") else WRONG',
+        "return RIGHT",
+    ),
+    Mutant(
+        "checks: fed tokens are counted behind a short prompt",
+        CHECKS,
+        "(Case(24, 4, draft, prompt=LONG_PROMPT) for draft in DRAFTS)",
+        "(Case(24, 4, draft) for draft in DRAFTS)",
+    ),
+    Mutant("symptoms: right tokens are all new tokens", SYMPTOMS, "common_length(new, due)", "len(new)"),
+    Mutant(
+        "symptoms: passes out of order",
+        SYMPTOMS,
+        "for name in run.target.order]",
+        "for name in sorted(run.target.order)]",
+    ),
+    Mutant(
+        "unlabelled: an innocent drafts too much",
+        UNLABELLED,
+        "return min(self.gamma, wanted)",
+        "return self.gamma",
+    ),
+    Mutant(
+        "unlabelled: two letters have changed places", UNLABELLED, '"B": "bonus_counted"', '"B": "bonus_lost"'
     ),
 ]

@@ -23,7 +23,7 @@ from reading import (
 
 LIMIT = 2_000_000  # bytes; GitHub gives up on large notebooks
 EVERY = pytest.mark.parametrize("path", [*NOTEBOOKS, *PRACTICE], ids=name_of)
-LESSONS = pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)  # the form of the others: test_practice.py
+LESSONS = pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)  # the form of the others: test_exercises.py
 
 
 def test_there_are_notebooks_and_they_are_numbered_without_a_gap():

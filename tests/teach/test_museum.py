@@ -354,7 +354,7 @@ def test_the_command_line(findings, monkeypatch, capsys):
         assert museum.bias_table(museum.biases(sampling=sampling), sampling) + "\n" in shown
     assert museum.main(["draft_cache_reset"]) == 0
     shown = capsys.readouterr().out
-    assert "+    self.draft.cut(0)" in shown and "F27; see paiml/aprender PR 2014" in shown
+    assert "+    self.draft.cut(0)" in shown and "see paiml/aprender PR 2014" in shown
     assert re.search(r"^fed_tokens: prompt", shown, re.M) and "same_tokens" not in shown
     assert museum.main(["nonsense"]) == 2
     assert "no exhibit 'nonsense'" in capsys.readouterr().err
