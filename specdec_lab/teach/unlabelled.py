@@ -86,7 +86,7 @@ def unlabelled(letter: str = "X") -> Suspect:
 # ---------------------------------------------------------------- innocents
 
 
-class _ToTheBudget(PlainLoop):
+class DraftsToTheBudget(PlainLoop):
     """K = min(γ, wanted), and no bonus where the budget is used up."""
 
     def room(self, wanted):
@@ -143,7 +143,7 @@ def innocents() -> list[Suspect]:
     """
     makes = {
         "the package's": speculative_decode,
-        "drafts to the budget": _ToTheBudget().decode,
+        "drafts to the budget": DraftsToTheBudget().decode,
         "reads the prompt up front": _ReadsAhead().decode,
         "catches up at once": _CatchesUp().decode,
         "first token from the prompt": _first_from_the_prompt,

@@ -13,7 +13,6 @@ from html.parser import HTMLParser
 import pytest
 import right_solutions
 import torch
-from budget_loop import DraftsToTheBudget
 
 from specdec_lab import speculative_decode
 from specdec_lab.teach import (
@@ -33,6 +32,7 @@ from specdec_lab.teach.grading import RIGHT, UNJUDGED, WASTEFUL, WRONG, Report
 from specdec_lab.teach.museum import EXHIBITS, label
 from specdec_lab.teach.plain_loop import PlainLoop
 from specdec_lab.teach.stories import STORIES
+from specdec_lab.teach.unlabelled import DraftsToTheBudget
 
 EXHIBITED = [name for name in EXHIBITS if name != "correct"]
 BY_NAME = {item.name: item for item in (*BEHAVIOURS, *BEYOND)}
