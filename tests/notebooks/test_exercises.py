@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 
 import nbformat
 import pytest
 from derive import derived
-from reading import EXERCISES, NOTEBOOKS, SOLUTIONS, code_cells, name_of, read, tags
+from reading import EXERCISES, NOTEBOOKS, PRACTICE, ROOT, SOLUTIONS, code_cells, name_of, read, tags
 
 SOLVED = sorted(SOLUTIONS.glob("*.ipynb"))
 EVERY = pytest.mark.parametrize("path", SOLVED, ids=name_of)
@@ -90,6 +91,20 @@ def test_the_form_is_kept(path):
         assert hints == [str(n) for n in range(1, len(hints) + 1)] and len(hints) >= 2, cell.id
         assert re.search(r"(</details>\s*){2,}$", before.source.rstrip()), f"{cell.id}: hints are nested"
     assert re.search(rf"\*\*Time:\*\* {minutes} minutes", first), f"the exercises take {minutes} minutes"
+
+
+def test_only_the_lesson_of_the_real_model_is_skipped_without_it():
+    """Its practice runs without the weights, under the same file name."""
+    spec = importlib.util.spec_from_file_location("root_conftest", ROOT / "conftest.py")
+    root = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(root)
+    assert root.WITH_SMOLLM2 in NOTEBOOKS and (SOLUTIONS / root.WITH_SMOLLM2.name).exists()
+    asking = [
+        path
+        for path in [*NOTEBOOKS, *PRACTICE]
+        if any('load_pair("smollm2"' in cell.source for cell in code_cells(read(path)))
+    ]
+    assert asking == [root.WITH_SMOLLM2]
 
 
 # ---------------------------------------------------------------- the tool
