@@ -17,6 +17,8 @@ from typing import Any
 import nbformat
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from specdec_lab.show.front_picture import PICTURE, SENTENCE
+
 from .check import check
 from .deck import deck_of
 from .instructor import Notes, body_of, places, read_notes
@@ -181,7 +183,11 @@ class _Writer:
             )
         parts = sorted(path.stem for path in (self._out / "api" / MODULE).glob("*.html"))
         facts = {"version": version, "wheel": wheel, "module": MODULE, "parts": parts}
-        self._put("index", "index.html", rows=rows, notes=self._notes, **facts)
+        pictures = self._out / "pictures"
+        pictures.mkdir(exist_ok=True)
+        shutil.copy(PICTURE, pictures)
+        picture = {"picture": f"pictures/{PICTURE.name}", "sentence": SENTENCE.read_text("utf-8").strip()}
+        self._put("index", "index.html", rows=rows, notes=self._notes, **facts, **picture)
 
     def _put(self, template: str, page: str, **values: Any) -> None:
         path = self._out / page
