@@ -326,7 +326,7 @@ def test_ipywidgets_7_is_not_asked_for_what_it_does_not_know(monkeypatch):
     """It has no tooltips but for buttons; traitlets warns of an unknown argument, and will refuse it."""
     import ipywidgets
 
-    from specdec_lab.show.explorer import Control
+    from specdec_lab.show.control import Control
 
     asked: list[dict] = []
     for kind in ("IntSlider", "FloatSlider", "Checkbox", "Dropdown", "SelectionSlider"):

@@ -12,7 +12,8 @@ from html import escape
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from .explorer import WIDGET_VIEW, has_widgets, live, to_png
+from .explorer import WIDGET_VIEW, has_widgets, live
+from .picture import to_png
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -141,7 +141,7 @@ def _sentence(trace: Trace) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    from .explorer import to_png
+    from .picture import to_png
 
     parser = argparse.ArgumentParser(prog="python -m specdec_lab.show.front_picture", description=__doc__)
     parser.add_argument(

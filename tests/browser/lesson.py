@@ -10,7 +10,8 @@ SETUP = """
 from matplotlib.figure import Figure
 
 from specdec_lab.decoding.rounds import Round, Trace
-from specdec_lab.show.explorer import Control, explore
+from specdec_lab.show.control import Control
+from specdec_lab.show.explorer import explore
 from specdec_lab.show.player import play
 from specdec_lab.show.tokens import show_tokens
 

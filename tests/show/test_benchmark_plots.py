@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from specdec_lab.show.benchmark_plots import headlines_moved, tokens_over_time, turns_in_order
-from specdec_lab.show.explorer import to_png
+from specdec_lab.show.picture import to_png
 
 # ---------------------------------------------------------------- order
 

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from specdec_lab.show.cache_plots import AGAIN, KEPT, NEW, PAST, by_length, cache_step
-from specdec_lab.show.explorer import to_png
+from specdec_lab.show.picture import to_png
 
 WORDS = ["our", "cat", "lies", "down", "on", "the", "mat"]
 

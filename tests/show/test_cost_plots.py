@@ -15,7 +15,7 @@ from specdec_lab.show.cost_plots import (
     roofline_verify_cost,
     verify_cost_by_tokens,
 )
-from specdec_lab.show.explorer import to_png
+from specdec_lab.show.picture import to_png
 
 CURVES = {"small": {1: 2.0, 3: 2.5, 5: 3.0}, "wide": {1: 4.0, 3: 8.0, 5: 9.0}}
 

@@ -13,7 +13,7 @@ from specdec_lab.show.evidence_plots import (
     published_over_theory,
     rules_against_fixed,
 )
-from specdec_lab.show.explorer import to_png
+from specdec_lab.show.picture import to_png
 
 
 def surface():

@@ -20,7 +20,9 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from specdec_lab.show.explorer import WIDGET_VIEW, Control, Explorer, explore, show_picture, to_png
+from specdec_lab.show.control import Control
+from specdec_lab.show.explorer import WIDGET_VIEW, Explorer, explore
+from specdec_lab.show.picture import show_picture, to_png
 from specdec_lab.show.style import label, new_figure
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -362,7 +364,7 @@ from IPython.utils.capture import capture_output
 shell = InteractiveShell.instance()
 with capture_output() as captured:
     shell.run_cell('''
-from specdec_lab.show.explorer import show_picture
+from specdec_lab.show.picture import show_picture
 from specdec_lab.show.style import new_figure
 show_picture(new_figure()[0], "1 < 2 in this picture.")
 ''').raise_error()

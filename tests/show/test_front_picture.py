@@ -8,7 +8,6 @@ from io import BytesIO
 import pytest
 
 from specdec_lab.files import ASSETS
-from specdec_lab.show.explorer import to_png
 from specdec_lab.show.front_picture import (
     DPI,
     GAMMA,
@@ -19,6 +18,7 @@ from specdec_lab.show.front_picture import (
     rounds_table,
     run_of_the_picture,
 )
+from specdec_lab.show.picture import to_png
 
 pytest.importorskip("matplotlib")
 

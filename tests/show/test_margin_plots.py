@@ -11,8 +11,10 @@ import pytest
 from matplotlib.colors import to_hex
 
 from specdec_lab.measure.divergence import Divergence
-from specdec_lab.show.explorer import Control, explore, to_png
+from specdec_lab.show.control import Control
+from specdec_lab.show.explorer import explore
 from specdec_lab.show.margin_plots import gaps_of_divergences, map_of_margins, share_by_margin
+from specdec_lab.show.picture import to_png
 from specdec_lab.show.style import VERMILION
 
 TOKENS = ["To", "␣be", "␣or", "␣not", "↵", "$x$", "a" * 30, "?", "␣that", "␣is"]

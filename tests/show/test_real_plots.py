@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from specdec_lab.show.explorer import Control, explore
+from specdec_lab.show.control import Control
+from specdec_lab.show.explorer import explore
 from specdec_lab.show.real_plots import agreement_by_exit, memory_by_context, verify_costs, why_it_pays
 
 PARTS = {"big": (8e9, 100_000.0), "small": (2e9, 25_000.0)}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from specdec_lab.show.explorer import Control, explore, to_png
+from specdec_lab.show.control import Control
+from specdec_lab.show.explorer import explore
+from specdec_lab.show.picture import to_png
 from specdec_lab.show.run_plots import (
     mine_beside,
     speedups_by_task,

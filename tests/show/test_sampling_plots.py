@@ -14,7 +14,9 @@ from specdec_lab.decoding.rounds import Round, Trace
 from specdec_lab.decoding.sampling import Sampling
 from specdec_lab.measure.theory import alpha_interval
 from specdec_lab.models.scripted import ScriptedModel, scattered
-from specdec_lab.show.explorer import Control, explore, to_png
+from specdec_lab.show.control import Control
+from specdec_lab.show.explorer import explore
+from specdec_lab.show.picture import to_png
 from specdec_lab.show.sampling_plots import (
     acceptance_by_temperature,
     bias_of_rules,

@@ -8,8 +8,10 @@ import sys
 import pytest
 
 from specdec_lab.decoding.token_tree import TreeShape
-from specdec_lab.show.explorer import Control, explore, to_png
+from specdec_lab.show.control import Control
+from specdec_lab.show.explorer import explore
 from specdec_lab.show.method_plots import accuracy_ahead, parameters, runs_by_kept, runs_by_streams
+from specdec_lab.show.picture import to_png
 from specdec_lab.show.stream_plots import mask_of_streams, network, pruned_nodes, rows_of_a_pass
 from specdec_lab.show.style import BLUE, GREEN
 

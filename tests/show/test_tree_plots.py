@@ -10,7 +10,9 @@ import pytest
 from specdec_lab.decoding.rounds import Round, Trace
 from specdec_lab.decoding.token_tree import TreeShape
 from specdec_lab.measure.trees import RankAcceptance, best_shape, expected_tokens
-from specdec_lab.show.explorer import Control, explore, to_png
+from specdec_lab.show.control import Control
+from specdec_lab.show.explorer import explore
+from specdec_lab.show.picture import to_png
 from specdec_lab.show.tree_plots import (
     fates_by_place,
     mask_of_tree,

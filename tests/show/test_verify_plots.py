@@ -11,7 +11,9 @@ from specdec_lab.decoding.greedy import speculative_rounds
 from specdec_lab.decoding.rounds import Round, Trace
 from specdec_lab.measure.theory import estimate_alpha
 from specdec_lab.models.scripted import ScriptedModel, last_token, wrong_when
-from specdec_lab.show.explorer import Control, explore, to_png
+from specdec_lab.show.control import Control
+from specdec_lab.show.explorer import explore
+from specdec_lab.show.picture import to_png
 from specdec_lab.show.verify_plots import acceptance_by_gamma, rounds_of_run, rows_of_pass
 
 WIDTH = 100

@@ -99,7 +99,7 @@ def described(cell: Any, name: str) -> Any:
         if not sentence.strip() or sentence.startswith("<"):
             raise KitError(
                 f"{name}: the picture of cell {cell.id!r} has no sentence for those who cannot see it; "
-                "show it with specdec_lab.show.explorer.show_picture or explore"
+                "show it with specdec_lab.show.picture.show_picture or explore"
             )
         png = "".join(data["image/png"].split())
         output.data = {
