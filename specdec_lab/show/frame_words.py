@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from specdec_lab.decoding.rounds import ACCEPTED, BONUS, CORRECTION, Trace
 
 from .cells import CUT, DRAFT, ROLL_BACK, STALE, START, UNJUDGED, VERIFY, Frame, count, fresh, held
-from .tokens import readable
+from .readable import readable
 
 _ORDINALS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"]
 
 
 def token_writer(decode: Callable[[list[int]], str]) -> Callable[[int], str]:
-    """token → its text as `tokens.readable` writes it, so that player and strips say a token the same way.
+    """token → its text as `readable` writes it, so that player and strips say a token the same way.
 
     >>> write = token_writer(lambda ids: {1: " king", 2: "\\n", 3: ""}[ids[0]])
     >>> write(1), write(2), write(3)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from specdec_lab.decoding.rounds import ACCEPTED, BONUS, CORRECTION, PLAIN, Trace
 from specdec_lab.files import ASSETS
 
+from .readable import readable
 from .style import BLUE, FONT_SIZE, GREEN, GREY, VERMILION, new_figure
 from .terminal import REJECTED, UNJUDGED, WORDS, verdicts
-from .tokens import MARKS, Decode, readable
+from .tokens import MARKS, Decode
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -33,7 +33,7 @@ def map_of_margins(
     """Every token of a text with its gap to the best other token; those within the margin are marked. Notebook 08.
 
     Args:
-        tokens: readable texts (`tokens.readable`), in order; 1 or more.
+        tokens: readable texts (`show/readable.py`), in order; 1 or more.
         runners_up: the best other token at each place.
         gaps: logit of the token minus that of the runner-up.
         margin: a gap of at most this counts as a tie.

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from specdec_lab.decoding.rounds import ACCEPTED, BONUS, CORRECTION, PLAIN, Round, Trace
 
+from .readable import readable
+
 
 @dataclass(frozen=True)
 class Style:
@@ -82,7 +84,7 @@ def round_line(item: Round, decode: Callable[[list[int]], str], style: Style) ->
     """The drafted tokens with their verdict, then the target's own token."""
 
     def show(kind: str, token: int) -> str:
-        text = decode([token]).replace(" ", style.space).replace("\n", style.newline)
+        text = readable(decode([token]), token).replace("␣", style.space).replace("↵", style.newline)
         return style.paint(kind, style.marks[kind] + text)
 
     return "  ".join(show(kind, token) for kind, token in verdicts(item))

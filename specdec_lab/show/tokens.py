@@ -7,8 +7,6 @@ all styles, as GitHub does. No JavaScript, nothing fetched, no ids, and the same
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -16,6 +14,7 @@ from itertools import groupby
 
 from specdec_lab.decoding.rounds import ACCEPTED, BONUS, CORRECTION, END, PLAIN, Round, Trace
 
+from .readable import readable
 from .style import BLUE, GREEN, VERMILION
 from .terminal import REJECTED, UNJUDGED, WORDS, legend, style_for, token_strip, verdicts
 
@@ -72,44 +71,9 @@ _ROOT = (
     "font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 )
 
-# ---------------------------------------------------------------- tokens that can be read
+# ---------------------------------------------------------------- tokens that are spoken
 
-_SIGNS = {" ": "␣", "\n": "↵", "\t": "⇥"}
 _NAMES = {" ": "space", "\n": "newline", "\t": "tab"}
-_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
-
-
-def readable(text: str, token: int | None = None) -> str:
-    """Text with nothing in it that cannot be seen; an ordinary text stays as it is. Taught in notebook 03.
-
-    Args:
-        text: what a token decodes to.
-        token: its id, shown where the token is only a part of a character (bytes that are no UTF-8 by themselves)
-            or decodes to nothing.
-
-    Returns:
-        The text with a sign for space (␣), newline (↵), tab (⇥) and control characters, and the code of whatever
-        else leaves no trace or reorders its neighbours.
-
-    >>> readable(" the\\n"), readable("\\ufffd", 180), readable("\\u202e")
-    ('␣the↵', '⟨#180⟩', '\\\\u202e')
-    """
-    if token is not None:
-        text = re.sub("\ufffd+", f"⟨#{token}⟩", text) or f"⟨#{token}⟩"
-    return "".join(_sign(character) for character in text)
-
-
-def _sign(character: str) -> str:
-    code, category = ord(character), unicodedata.category(character)
-    if character in _SIGNS:
-        return _SIGNS[character]
-    if 0xDC80 <= code <= 0xDCFF:  # how Python carries a byte that is no UTF-8 ("surrogateescape")
-        return f"\\x{code - 0xDC00:02x}"
-    if code < 0x20 or code == 0x7F:
-        return chr(0x2421 if code == 0x7F else 0x2400 + code)
-    if category in _HIDDEN:
-        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-    return f"◌{character}" if category.startswith("M") else character  # an accent needs something to sit on
 
 
 def _spoken(text: str, token: int, whole: bool) -> str:
@@ -191,7 +155,7 @@ class TokenStrip:
     def __str__(self) -> str:
         """The same as text, one line a round, by `terminal.py`."""
         prompt = self._prompt()
-        lines = token_strip(self.trace, lambda tokens: self._readable(tokens[0]), MARKS)
+        lines = token_strip(self.trace, self.decode, MARKS)
         parts = [self.title, legend(MARKS), *([f"prompt: {prompt}"] if prompt else []), lines, self.sentence]
         return "\n".join(part for part in parts if part)
 

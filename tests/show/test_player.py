@@ -22,8 +22,8 @@ from specdec_lab.show.cells import CUT, HELD, STALE, UNFED, count, held
 from specdec_lab.show.frame_html import LOOKS
 from specdec_lab.show.frame_words import token_writer
 from specdec_lab.show.player import frames, play
+from specdec_lab.show.readable import readable
 from specdec_lab.show.terminal import style_for
-from specdec_lab.show.tokens import readable
 from tests.helpers import PlainModel, crc_rule, erring
 
 WIDTH = 40

@@ -49,3 +49,11 @@ def test_colour_only_repeats_the_marks():
 def test_one_numbered_line_a_round():
     trace = Trace.of([9], [one((1,), (0,), (1, 2), "bonus"), one((), (), (4,), "plain")])
     assert token_strip(trace, decode, style_for("utf-8", False)).split("\n") == ["1  ✓␣to  +␣be", "2  ·or"]
+
+
+def test_a_token_cannot_steer_the_terminal():
+    texts = {1: "\x1b[2J", 2: "\u202e", 3: "\ufffd"}
+    line = round_line(
+        one((1, 2), (0, 1), (1, 2, 3), "bonus"), lambda tokens: texts[tokens[0]], style_for("utf-8", False)
+    )
+    assert line == "✓␛[2J  ✓\\u202e  +⟨#3⟩"

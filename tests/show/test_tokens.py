@@ -13,8 +13,9 @@ import pytest
 
 from specdec_lab.decoding.rounds import Round, Trace
 from specdec_lab.show import style, tokens
+from specdec_lab.show.readable import readable
 from specdec_lab.show.terminal import round_line, style_for, token_strip
-from specdec_lab.show.tokens import readable, show_tokens
+from specdec_lab.show.tokens import show_tokens
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = {
