@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .cost_profile import CostProfile
 from .generation import rounds_by_drafts
-from .theory import break_even_alpha, break_even_cost_ratio, expected_tokens_per_round, optimal_gamma, speedup
+from .pass_times import PassTimes
+from .theory import break_even_alpha, break_even_cost_ratio, expected_tokens_per_round
 
 if TYPE_CHECKING:
     from .interleave import Timing
@@ -191,8 +192,11 @@ def explain(
     def v(tokens: int) -> float:
         return profile.verify_cost(tokens, middle)
 
-    def gain(gamma: int) -> float:
-        return predict(profile, alpha, gamma, new_tokens=new_tokens, prompt_tokens=prompt_tokens).speedup
+    def run(gamma: int, costs: CostProfile = profile) -> Prediction:
+        return predict(costs, alpha, gamma, new_tokens=new_tokens, prompt_tokens=prompt_tokens)
+
+    def gain(gamma: int, costs: CostProfile = profile) -> float:
+        return run(gamma, costs).speedup
 
     best = max(range(largest + 1), key=lambda g: (gain(g), -g))
     shown = gamma or best or min(4, largest)
@@ -206,9 +210,7 @@ def explain(
         if gamma and gamma != best:
             verb = "gains" if gain(gamma) > 1 else "loses"
             sentences.append(f"γ = {gamma} {verb}: {gain(gamma):.2f}.")
-        sentences.append(
-            f"Of its time, {_share(predict(profile, alpha, best, new_tokens=new_tokens, prompt_tokens=prompt_tokens))}."
-        )
+        sentences.append(f"Of the time of γ = {shown}, {_share(run(shown))}.")
     else:
         sentences.append(
             f"No γ from 1 to {largest} pays: γ = {shown} would run at {gain(shown):.2f} of plain speed."
@@ -226,12 +228,30 @@ def explain(
             else "At this α even a free draft would bring next to nothing: verification alone costs as much as it saves, or more."
         )
     else:
-        ideal = speedup(alpha, optimal_gamma(alpha, 0.0, v, largest), 0.0, v)
-        free = speedup(alpha, best, c, 1.0)
+        without_draft, without_verifying = _free_draft(profile), _free_verification(profile)
         sentences.append(
-            f"With a free draft {ideal:.2f} would be possible, and with free verification {free:.2f} at this γ."
+            f"With a free draft {max(gain(g, without_draft) for g in range(largest + 1)):.2f} would be possible, at the γ "
+            f"that is best then, and with free verification {gain(shown, without_verifying):.2f} at γ = {shown}."
         )
     return " ".join(sentences)
+
+
+def _free_draft(profile: CostProfile) -> CostProfile:
+    """The same pair, if drafting took no time."""
+    at = (
+        replace(costs, draft={k: (0.0,) * len(turns) for k, turns in costs.draft.items()}, read_draft=(0.0,))
+        for costs in profile.at
+    )
+    return replace(profile, at=tuple(at))
+
+
+def _free_verification(profile: CostProfile) -> CostProfile:
+    """The same pair, if a target pass over several tokens took as long as one over one."""
+    at = (
+        replace(costs, target=PassTimes(dict.fromkeys(costs.target, costs.target.seconds[1]), costs.context))
+        for costs in profile.at
+    )
+    return replace(profile, at=tuple(at))
 
 
 def _share(prediction: Prediction) -> str:

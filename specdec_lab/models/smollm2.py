@@ -112,10 +112,16 @@ def find_smollm2(folder: str | Path | None = None, *, say: Callable[[str], None]
         return Source(place, str(_in_hub_cache()))
     if place == "package":
         return Source(place, str(_converted(_in_package(), say or _on_stderr)))
-    from huggingface_hub import constants
+    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url
 
     if constants.HF_HUB_OFFLINE:
         raise ValueError(HELP)
+    try:  # asked once and briefly: a loader that finds no network tries again for a minute
+        get_hf_file_metadata(hf_hub_url(HUB_ID, "config.json"), timeout=10)
+    except (
+        Exception
+    ) as error:  # its kind depends on the Hub's library: no network, a proxy, a server that is down
+        raise ValueError(HELP) from error
     return Source("Hub", HUB_ID)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -264,6 +265,13 @@ def test_the_diagnosis_says_what_pays(clock):
     assert f"The best γ is {best}: {predict(good, 0.8, best).speedup:.2f} times as fast" in words
     assert "A draft pass costs 0.10 of a target pass" in words
     assert "γ = 6" in explain(good, 0.3, gamma=6) and "loses" in explain(good, 0.3, gamma=6)
+    # what it says of a γ is about that γ, and all its speed-ups are of the same runs
+    used, told = predict(good, 0.8, 1), explain(good, 0.8, gamma=1)
+    share = 100 * used.seconds["draft"] / used.speculative_seconds
+    assert best != 1 and f"Of the time of γ = 1, {share:.0f} % goes into drafting" in told
+    words = re.search(r"free draft (\d\.\d\d) would.*free verification (\d\.\d\d) at γ = 1\.", told)
+    assert predict(good, 0.8, best).speedup < float(words[1]) < predict(good, 0.8, best).tokens_per_round
+    assert used.speedup < float(words[2]) < used.tokens_per_round
 
     costly = measure_costs(target, target, largest_gamma=4, contexts=(12, 60), runs=1)
     words = explain(costly, 0.6)

@@ -16,6 +16,7 @@ import threading
 from importlib.util import find_spec
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 import torch
 from huggingface_hub import constants
@@ -129,9 +130,25 @@ def test_the_hub_comes_last_and_help_says_what_to_do(nowhere, monkeypatch):
     ):
         load_pair("smollm2")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    assert find_smollm2() == smollm2.Source("Hub", HUB_ID)
+    asked = []
+    monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", lambda url, timeout: asked.append(url))
+    assert find_smollm2() == smollm2.Source("Hub", HUB_ID) and len(asked) == 1
     with pytest.raises(ValueError, match="SmolLM2 is not on this machine"):  # tests reach nothing
         load_pair("smollm2")
+
+
+def test_without_a_network_the_hub_is_asked_only_once(nowhere, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    asked = []
+
+    def unreachable(url, timeout):
+        asked.append(url)
+        raise ConnectionError("name not known")
+
+    monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", unreachable)
+    with pytest.raises(ValueError, match="SmolLM2 is not on this machine.*reach the Hub") as caught:
+        load_pair("smollm2")
+    assert len(asked) == 1 and isinstance(caught.value.__cause__, ConnectionError)
 
 
 def test_a_misspelt_draft_is_refused_before_anything_is_converted(fake_package):
