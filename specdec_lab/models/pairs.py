@@ -24,7 +24,7 @@ from .loading import Loading, check_same_tokens, load_model, load_tokenizer
 BUNDLED = {"tiny": ("tiny", "draft"), "tiny-weak": ("tiny", "weak")}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Pair:
     """A target and a draft that read the same tokens.
 
@@ -57,7 +57,11 @@ class Pair:
     prompts: tuple[str, ...] = ()
     eos_token_id: int | list[int] | None = None
     sources: dict[str, str] = field(default_factory=dict)
-    card: dict = field(default_factory=dict, repr=False)
+    card: dict = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{part} from {source}" for part, source in self.sources.items())
+        return f"Pair({self.name!r}: {parts or 'of models of your own'}; {len(self.prompts)} prompts)"
 
     @property
     def prompt_ids(self) -> list[list[int]]:
@@ -65,8 +69,14 @@ class Pair:
         return [self.encode(prompt) for prompt in self.prompts]
 
     def encode(self, text: str) -> list[int]:
-        """Text → ids, without special tokens."""
-        return self.tokenizer.encode(text, add_special_tokens=False)
+        """Text → ids: behind the begin token if the tokenizer puts one in front, and with nothing added at the end.
+
+        Models that were trained with a begin token write badly without it. A text that has it already, as chat templates
+        write it, gets no second one. The bundled tokenizer has none.
+        """
+        ids = self.tokenizer.encode(text, add_special_tokens=False)
+        front = _put_in_front(self.tokenizer)
+        return ids if ids[: len(front)] == front else front + ids
 
     def chat(self, messages: str | list[dict[str, str]]) -> list[int]:
         """A conversation → ids, by the tokenizer's chat template, ready for the model's answer.
@@ -195,6 +205,13 @@ def _bundled(name: str, draft: str | Path | None, how: Loading) -> Pair:
         sources={"target": f"bundled {folder.name}/target", "draft": drafting},
         card=json.loads((folder / "card.json").read_text(encoding="utf-8")),
     )
+
+
+def _put_in_front(tokenizer: Any) -> list[int]:
+    """What the tokenizer adds in front of a text: nothing, or a begin token."""
+    bare, whole = (tokenizer.encode("a", add_special_tokens=special) for special in (False, True))
+    places = range(len(whole) - len(bare) + 1)
+    return next((whole[:at] for at in places if whole[at : at + len(bare)] == bare), [])
 
 
 def _smollm2(folder: str | Path | None, draft: str | Path, how: Loading) -> Pair:

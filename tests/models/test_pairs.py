@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 import torch
+from helpers import full_logits
 from tokenizers import normalizers, pre_tokenizers
 from transformers import AutoTokenizer
 
@@ -21,7 +24,7 @@ from specdec_lab.models.loading import Loading, check_same_tokens, multiplies_bf
 from specdec_lab.models.pairs import random_like
 from specdec_lab.models.scripted import ScriptedModel, last_token
 from specdec_lab.training.eagle import new_draft
-from specdec_lab.training.gates import repeated_within, shared_between, smallest_gap
+from specdec_lab.training.gates import repeated_within, shared_between
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +67,23 @@ def test_weights_are_small_and_are_the_ones_on_the_card():
         assert card[key]
 
 
+def greedy_texts(model, prompts, count):
+    """What transformers' own `generate` writes behind all prompts at once; shorter prompts are padded in front."""
+    longest = max(map(len, prompts))
+    padded = torch.tensor([[0] * (longest - len(ids)) + ids for ids in prompts])
+    real = torch.tensor([[0] * (longest - len(ids)) + [1] * len(ids) for ids in prompts])
+    settings = {"do_sample": False, "max_new_tokens": count, "eos_token_id": [], "pad_token_id": 0}
+    return model.generate(padded, attention_mask=real, **settings)[:, longest:].tolist()
+
+
 def test_lesson_prompts_have_no_near_ties(tiny):
+    """A pass without padding or cache says of each text: it is the target's own, and every second best is well below."""
     assert len(tiny.prompts) >= 12 and len(set(tiny.prompts)) == len(tiny.prompts)
-    for prompt, ids in zip(tiny.prompts, tiny.prompt_ids, strict=True):
-        assert smallest_gap(tiny.target, ids, 128) > 1e-3, prompt
+    texts = greedy_texts(tiny.target, tiny.prompt_ids, 128)
+    for prompt, ids, text in zip(tiny.prompts, tiny.prompt_ids, texts, strict=True):
+        best = full_logits(tiny.target, [*ids, *text])[len(ids) - 1 : -1].topk(2)
+        assert best.indices[:, 0].tolist() == text and len(text) == 128, prompt
+        assert (best.values[:, 0] - best.values[:, 1]).min() > 1e-3, prompt
 
 
 @pytest.mark.parametrize("gamma", [1, 4, 16])
@@ -243,6 +259,29 @@ def test_a_tokenizer_that_ends_early_is_told_apart(tiny):
 
     with pytest.raises(ValueError, match=r"token 5 is .* for the target, none for the draft"):
         check_same_tokens(tiny.tokenizer, Short(), "a", "b")
+
+
+def test_a_begin_token_is_put_in_front_once_and_nothing_behind(tiny):
+    """Llama 3 and Gemma write badly without theirs; a chat template writes it itself."""
+    from tokenizers.processors import TemplateProcessing
+
+    tokenizer = deepcopy(tiny.tokenizer)
+    begin, end = (tokenizer.convert_ids_to_tokens(i) for i in (7, tiny.eos_token_id))
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"{begin} $A {end}", special_tokens=[(begin, 7), (end, tiny.eos_token_id)]
+    )
+    assert tokenizer.encode("To be")[0] == 7, "the tokenizer itself adds them"
+    pair = replace(tiny, tokenizer=tokenizer)
+    plain = tiny.encode("To be")
+    assert pair.encode("To be") == [7, *plain] and pair.encode("") == [7]
+    assert pair.encode(tiny.decode([7]) + "To be") == [7, *plain]
+    assert tiny.encode("") == [] and tiny.encode("a") == tiny.tokenizer.encode("a")
+
+
+def test_a_pair_is_shown_in_one_line(tiny):
+    assert repr(tiny) == (
+        "Pair('tiny': target from bundled tiny/target, draft from bundled tiny/draft; 16 prompts)"
+    )
 
 
 def test_a_padded_vocabulary_is_decoded_exactly(tiny, any_two):

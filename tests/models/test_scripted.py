@@ -9,6 +9,8 @@ from helpers import crc_rule, follow
 from specdec_lab import autoregressive_decode
 from specdec_lab.models.scripted import Call, ScriptedModel, hash_of_prefix, last_token, wrong_when
 
+pytestmark = pytest.mark.scripted
+
 IDS = torch.tensor([[3, 4, 5]])
 
 

@@ -146,7 +146,7 @@ def test_without_a_network_the_hub_is_asked_only_once(nowhere, monkeypatch):
         raise ConnectionError("name not known")
 
     monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", unreachable)
-    with pytest.raises(ValueError, match="SmolLM2 is not on this machine.*reach the Hub") as caught:
+    with pytest.raises(ValueError, match=r"SmolLM2 is not on this machine.*reach the Hub") as caught:
         load_pair("smollm2")
     assert len(asked) == 1 and isinstance(caught.value.__cause__, ConnectionError)
 
