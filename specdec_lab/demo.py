@@ -13,13 +13,14 @@ from typing import Any
 
 from specdec_lab import __version__
 from specdec_lab.pair_options import add_pair_options, encode, load
+from specdec_lab.show.front_picture import PROMPT
 
 
 def add_demo(commands: Any) -> None:
     """Add the command to an argparse subparsers object."""
     demo = commands.add_parser("demo", help="decode a prompt both ways (the default)")
     add_pair_options(demo)
-    demo.add_argument("--prompt", help="text to continue (default: the pair's first prompt)")
+    demo.add_argument("--prompt", help="text to continue (default: one of the pair's own)")
     demo.add_argument("--gamma", type=int, default=4, help="most tokens drafted in one round (default: 4)")
     demo.add_argument("--max-new-tokens", type=int, default=96, help="tokens to add (default: 96)")
     demo.add_argument("--runs", type=int, default=5, help="timed runs of each decoder (default: 5)")
@@ -49,7 +50,8 @@ def run_demo(options: argparse.Namespace) -> int:
     pair = load(options)
     if options.prompt is None and not pair.prompts:
         raise ValueError("--prompt TEXT is needed: this pair brings no prompts of its own")
-    ids = pair.prompt_ids[0] if options.prompt is None else encode(pair, options.prompt, options)
+    own = PROMPT if pair.card else 0
+    ids = pair.prompt_ids[own] if options.prompt is None else encode(pair, options.prompt, options)
     if not ids:
         raise ValueError("--prompt must hold at least one character, got an empty text")
 
@@ -107,7 +109,7 @@ def _comparison(found: Any) -> str:
     if found is None:
         return "are identical, token for token"
     if found.near_tie:
-        return f"part at new token {found.index}, a near tie that rounding decides (notebook 08)"
+        return f"part at new token {found.index + 1}, a near tie that rounding decides (notebook 08)"
     return "are DIFFERENT"
 
 
