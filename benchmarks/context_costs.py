@@ -94,6 +94,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lengths", type=int, nargs=2, default=[128, 2048])
     parser.add_argument("--repeats", type=int, default=60)
+    parser.add_argument("--prompts", type=int, default=4)
+    parser.add_argument("--new-tokens", type=int, default=96)
+    parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     short, long = options.lengths
     pair = load_pair("tiny")
@@ -133,7 +136,10 @@ def main() -> None:
         f"{lean / 1e6:.0f} MB / {full / 1e6:.0f} MB",
     )
 
-    result = benchmark_decoding(pair.target, pair.draft, pair.prompt_ids[:4], 96, 4, None, 1, 3)
+    prompts = pair.prompt_ids[: options.prompts]
+    result = benchmark_decoding(
+        pair.target, pair.draft, prompts, options.new_tokens, 4, None, 1, options.runs
+    )
     for leg in ("autoregressive", "speculative"):
         row(
             f"{leg}: time to first token, largest gap, variation of gaps (std ÷ mean)",

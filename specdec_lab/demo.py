@@ -86,7 +86,9 @@ def run_demo(options: argparse.Namespace) -> int:
     found = None
     if sampling.greedy:
         if not same:
-            found = first_divergence(pair.target, ids, trace.new_tokens, plain.new_tokens)
+            found = first_divergence(
+                pair.target, ids, trace.new_tokens, plain.new_tokens, gamma=options.gamma
+            )
         print(f"The two texts {_comparison(found)}.\n")
     else:
         print(

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 import torch
 from helpers import Reference, random_model, uncached_greedy, with_noise
+from torch.nn.modules.module import register_module_forward_pre_hook
+from transformers import PreTrainedModel
 
 torch.set_num_threads(1)  # on a busy machine two threads wait for each other; tiny models need one
 
@@ -53,6 +55,27 @@ def no_network():
         patch.setattr(socket.socket, "connect_ex", connect_ex)
         patch.setattr(socket, "getaddrinfo", resolve)
         yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """A test marked `scripted` is not repeated on the oldest transformers, so it fails if it makes or runs one of its models."""
+    if item.get_closest_marker("scripted") is None:
+        return (yield)
+
+    def refuse(model, *arguments, **more):
+        if isinstance(model, PreTrainedModel):
+            raise AssertionError(
+                f"{type(model).__name__} in a test that is marked `scripted`: take the mark away"
+            )
+
+    watch = register_module_forward_pre_hook(refuse)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(PreTrainedModel, "__init__", refuse)
+            return (yield)
+    finally:
+        watch.remove()
 
 
 @dataclass(frozen=True)

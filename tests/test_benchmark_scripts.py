@@ -34,8 +34,8 @@ def test_decoding_speed_prints_its_table_over_equal_outputs(capsys, monkeypatch)
 
 
 def test_context_costs_prints_its_table(capsys, monkeypatch):
-    arguments = ["context_costs.py", "--lengths", "16", "40", "--repeats", "2"]
-    monkeypatch.setattr(sys, "argv", arguments)
+    sizes = ["--lengths", "16", "40", "--repeats", "2", "--prompts", "1", "--new-tokens", "12", "--runs", "1"]
+    monkeypatch.setattr(sys, "argv", ["context_costs.py", *sizes])
     runpy.run_path(str(BENCHMARKS / "context_costs.py"), run_name="__main__")
     output = capsys.readouterr().out
     for row in ("slab cache", "dynamic cache", "dynamic cache ÷ slab cache"):

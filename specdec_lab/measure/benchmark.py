@@ -12,7 +12,7 @@ from typing import Any
 
 from specdec_lab.decoding.checks import check_count, check_end_tokens
 from specdec_lab.decoding.drafters import NoDrafter, is_drafter
-from specdec_lab.decoding.greedy import speculative_rounds
+from specdec_lab.decoding.entry import speculative_rounds
 from specdec_lab.models.protocol import as_model, model_device
 
 from .environment import stamp
@@ -113,7 +113,8 @@ def benchmark_decoding(
     )
     result = _summary(timings["speculative"], timings["autoregressive"])
     result["divergences"] = [
-        f"prompts[{i}], {first_divergence(target, prompt, ours.trace.new_tokens, plain.trace.new_tokens)}"
+        f"prompts[{i}], "
+        f"{first_divergence(target, prompt, ours.trace.new_tokens, plain.trace.new_tokens, gamma=gamma)}"
         for i, (prompt, ours, plain) in enumerate(
             zip(prompts, timings["speculative"][0], timings["autoregressive"][0], strict=True)
         )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from specdec_lab.decoding.rounds import SCHEMA_VERSION, check_schema
@@ -30,7 +30,7 @@ class CostsAt:
 
     Attributes:
         context: tokens in the sequence, the pending one included.
-        target: passes over n = 1, 2, … tokens with n rows read and judged; v(n) is `target.verify_cost(n)`.
+        target: passes over n = 1, 2, … tokens with n rows read and judged; v(n) is the profile's `verify_cost`.
         draft: k → drafting k tokens, k passes, each answer read.
         read_target, read_draft: reading a prompt of `context` tokens and scoring one row.
     """
@@ -114,9 +114,10 @@ class CostProfile:
             for n in costs.target:
                 row: dict[str, Any] = {"context": costs.context, "tokens": n, "gamma": n - 1}
                 for name, turns in (("target", costs.target.seconds[n]), ("draft", costs.draft.get(n - 1))):
-                    low, middle, high = _quartiles(turns) if turns else (0.0, 0.0, 0.0)
-                    row |= {f"{name}_seconds": middle, f"{name}_low": low, f"{name}_high": high}
-                rows.append(row | {"verify_cost": costs.target.verify_cost(n)})
+                    low, high = _quartiles(turns) if turns else (0.0, 0.0)
+                    seconds = middle(turns) if turns else 0.0
+                    row |= {f"{name}_seconds": seconds, f"{name}_low": low, f"{name}_high": high}
+                rows.append(row | {"verify_cost": self.verify_cost(n, costs.context)})
         return pd.DataFrame(rows)
 
     def save(self, path: str | Path) -> None:
@@ -154,7 +155,9 @@ class CostProfile:
             tuple(
                 CostsAt(
                     item["context"],
-                    PassTimes({int(n): tuple(turns) for n, turns in item["target"].items()}, item["context"]),
+                    PassTimes(
+                        {int(n): tuple(turns) for n, turns in item["target"].items()}, item["context"] - 1
+                    ),
                     {int(k): tuple(turns) for k, turns in item["draft"].items()},
                     tuple(item["read_target"]),
                     tuple(item["read_draft"]),
@@ -187,7 +190,7 @@ def middle(turns: Sequence[float]) -> float:
     return fmean(ordered[cut : len(ordered) - cut])
 
 
-def _quartiles(turns: Sequence[float]) -> tuple[float, float, float]:
+def _quartiles(turns: Sequence[float]) -> tuple[float, float]:
     ordered = sorted(turns)
     last = len(ordered) - 1
 
@@ -196,4 +199,4 @@ def _quartiles(turns: Sequence[float]) -> tuple[float, float, float]:
         high = min(low + 1, last)
         return ordered[low] + (share * last - low) * (ordered[high] - ordered[low])
 
-    return at(0.25), median(ordered), at(0.75)
+    return at(0.25), at(0.75)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from specdec_lab.decoding.checks import check_input_ids
+from specdec_lab.decoding.checks import check_count, check_input_ids
 from specdec_lab.decoding.distributions import finest
 from specdec_lab.models.protocol import as_model, model_device, torch_modules
 
@@ -25,7 +25,7 @@ class Divergence:
     """A difference between a decoding and plain decoding.
 
     Attributes:
-        index: of the new token, from 0.
+        index: of the new token, from 0. In words new tokens are numbered from 1.
         token, plain_token: what was emitted, and what plain decoding says behind the same text; None where one of
             them had ended.
         gap: how much higher the target's logit of `plain_token` is than that of `token`, in a plain cached step;
@@ -56,18 +56,23 @@ class Divergence:
     def __str__(self) -> str:
         if self.token is None or self.plain_token is None:
             longer = "plain decoding" if self.token is None else "this decoding"
-            return f"new token {self.index}: only {longer} goes on; rounding does not explain that"
+            return f"new token {self.index + 1}: only {longer} goes on; rounding does not explain that"
         verdict = "rounding explains it" if self.near_tie else "too far apart for rounding: this is a fault"
         if not self.near_tie and abs(self.gap) <= 2 * self.noise:
             verdict = "too far apart for rounding, since the model itself answers a block otherwise: this is a fault"
         return (
-            f"new token {self.index} is {self.token}, plain decoding says {self.plain_token}; their logits are "
+            f"new token {self.index + 1} is {self.token}, plain decoding says {self.plain_token}; their logits are "
             f"{self.gap:.3g} apart where a step and a block differ by up to {self.noise:.3g}: {verdict}"
         )
 
 
 def first_divergence(
-    target_model: Any, input_ids: Any, new_tokens: Sequence[int], plain_new_tokens: Sequence[int]
+    target_model: Any,
+    input_ids: Any,
+    new_tokens: Sequence[int],
+    plain_new_tokens: Sequence[int],
+    *,
+    gamma: int = 4,
 ) -> Divergence | None:
     """The first place where `new_tokens` leaves plain decoding, or None where the two are equal.
 
@@ -79,15 +84,16 @@ def first_divergence(
         target_model: as in `speculative_decode`.
         input_ids: the prompt.
         new_tokens, plain_new_tokens: what the two decodings added to it.
+        gamma: of the run: the noise is that of blocks of γ + 1 tokens.
 
     Raises:
-        ValueError, TypeError: bad `input_ids`, or a model that cannot be decoded.
+        ValueError, TypeError: bad `input_ids` or `gamma`, or a model that cannot be decoded.
 
     Example:
         >>> first_divergence(pair.target, ids, ours, plain) is None  # doctest: +SKIP
         True
     """
-    prompt = check_input_ids(input_ids)
+    prompt, block = check_input_ids(input_ids), check_count(gamma, "gamma") + 1
     index = first_difference(new_tokens, plain_new_tokens)
     if index is None:
         return None
@@ -98,7 +104,7 @@ def first_divergence(
             plain_new_tokens[index] if index < len(plain_new_tokens) else None,
         )
     plain = list(plain_new_tokens)
-    found = evaluate(target_model, prompt, plain, 5)
+    found = evaluate(target_model, prompt, plain, block)
     return judge(found, index, new_tokens[index], plain[index], found)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from specdec_lab.decoding.chance import Chance
 from specdec_lab.decoding.checks import check_count, check_end_tokens, check_input_ids
-from specdec_lab.decoding.greedy import speculative_rounds
+from specdec_lab.decoding.entry import speculative_rounds
 from specdec_lab.decoding.sampling import Sampling
 from specdec_lab.decoding.session import Session
 

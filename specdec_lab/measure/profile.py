@@ -14,7 +14,8 @@ from typing import Any
 from specdec_lab.decoding.chance import NO_CHANCE
 from specdec_lab.decoding.checks import check_count, check_fits
 from specdec_lab.decoding.drafters import ModelDrafter, NoDrafter, Proposal
-from specdec_lab.decoding.greedy import accept_greedy, speculative_rounds
+from specdec_lab.decoding.entry import speculative_rounds
+from specdec_lab.decoding.greedy_rule import accept_greedy
 from specdec_lab.decoding.session import Session
 from specdec_lab.models.protocol import model_device, vocabulary_size
 
@@ -133,7 +134,7 @@ class _Station:
         length = len(self._sequence)
         verified = {n: tuple(self._verified[n]) for n in sorted(self._verified)}
         drafted = {k: tuple(self._drafted[k]) for k in sorted(self._drafted)}
-        return CostsAt(length, PassTimes(verified, length), drafted, *map(tuple, self._read))
+        return CostsAt(length, PassTimes(verified, length - 1), drafted, *map(tuple, self._read))
 
 
 def _overhead(target: Any, draft: Any, prompt: list[int], gamma: int, devices: set) -> float:

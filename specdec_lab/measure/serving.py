@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -30,8 +30,6 @@ from specdec_lab.decoding.checks import check_count
 from .theory import estimate_alpha
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from specdec_lab.decoding.rounds import Trace
 
 VLLM_READ = "0.32.0"  # the newest documentation that was read
@@ -238,15 +236,6 @@ def read_vllm_metrics(text: str, *, since: str | None = None) -> list[ServedRoun
             f"text lacks model {model!r}, engine {engine!r}, which since has: are both of one server?"
         )
     return [_served(key, found, before.get(key, {})) for key, found in sorted(counts.items())]
-
-
-def served_frame(served: Iterable[ServedRounds]) -> pd.DataFrame:
-    """One row for each model and engine: counts, acceptance_rate, alpha, tokens_per_round and all_as_long. Needs pandas."""
-    import pandas as pd
-
-    columns = ("model", "engine", "rounds", "drafted", "accepted")
-    columns += ("acceptance_rate", "alpha", "tokens_per_round", "all_as_long")
-    return pd.DataFrame([[getattr(one, name) for name in columns] for one in served], columns=list(columns))
 
 
 def as_vllm_metrics(

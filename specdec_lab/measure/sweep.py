@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from specdec_lab.decoding.checks import check_count, check_end_tokens, check_probability
 from specdec_lab.decoding.dial import DialDrafter
 from specdec_lab.decoding.drafters import NoDrafter, is_drafter
-from specdec_lab.decoding.greedy import speculative_rounds
+from specdec_lab.decoding.entry import speculative_rounds
 from specdec_lab.models.protocol import as_model, model_device
 
 from .environment import stamp
@@ -124,8 +124,10 @@ def sweep(
         for run, decodes in enumerate(runs):
             for number, timing in enumerate(decodes):
                 plain = timings[PLAIN][run][number].trace.new_tokens
-                parted = first_divergence(target, prompts[number], timing.trace.new_tokens, plain)
                 gamma, dial = labels[name]
+                parted = first_divergence(
+                    target, prompts[number], timing.trace.new_tokens, plain, gamma=max(gamma, 1)
+                )
                 rows.append(
                     {"decoder": name, "gamma": gamma, "dial": dial, "run": run, "prompt": number}
                     | _row(timing)

@@ -6,10 +6,10 @@ the context and the KV cache are left out; `costs.py` has the bytes of the cache
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from typing import Any
 
+from specdec_lab.decoding.checks import check_count
 from specdec_lab.decoding.rounds import Trace
 from specdec_lab.models.protocol import Model, as_model
 
@@ -100,8 +100,8 @@ def plain_work(prompt_tokens: int, new_tokens: int) -> Work:
     >>> plain_work(prompt_tokens=10, new_tokens=5)
     Work(target_passes=5, target_tokens=14, draft_passes=0, draft_tokens=0)
     """
-    prompt_tokens = _count(prompt_tokens, "prompt_tokens")
-    new_tokens = _count(new_tokens, "new_tokens")
+    prompt_tokens = check_count(prompt_tokens, "prompt_tokens")
+    new_tokens = check_count(new_tokens, "new_tokens")
     return Work(new_tokens, prompt_tokens - 1 + new_tokens)
 
 
@@ -122,9 +122,9 @@ def expected_work(prompt_tokens: int, new_tokens: int, gamma: int, tokens_per_ro
     >>> expected_work(prompt_tokens=10, new_tokens=12, gamma=4, tokens_per_round=3.0)
     Work(target_passes=4.0, target_tokens=29.0, draft_passes=16.0, draft_tokens=25.0)
     """
-    prompt_tokens = _count(prompt_tokens, "prompt_tokens")
-    new_tokens = _count(new_tokens, "new_tokens")
-    gamma = _count(gamma, "gamma", least=0)
+    prompt_tokens = check_count(prompt_tokens, "prompt_tokens")
+    new_tokens = check_count(new_tokens, "new_tokens")
+    gamma = check_count(gamma, "gamma", least=0)
     if not 1 <= tokens_per_round <= gamma + 1:
         raise ValueError(
             f"tokens_per_round must be between 1 and gamma + 1 = {gamma + 1}, got {tokens_per_round}"
@@ -167,10 +167,3 @@ class CountedModel:
         if name == "model":  # not made yet: copy and pickle ask
             raise AttributeError(name)
         return getattr(self.model, name)  # vocab_size, device, …
-
-
-def _count(value: int, argument: str, least: int = 1) -> int:
-    number = operator.index(value)
-    if number < least:
-        raise ValueError(f"{argument} must be at least {least}, got {number}")
-    return number

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
         def __getitem__(self, tokens: int) -> float: ...
 
 
+SILENT_READING = (
+    238 / 60 * 4 / 3
+)  # tokens per second: 238 words a minute (Brysbaert 2019), 4 tokens for 3 words
+
+
 def ceiling_by_bandwidth(billions: float, precision: str, bandwidth: float) -> tuple[Figure, str]:
     """Most tokens per second of one sequence against memory bandwidth, on double log axes. Taught in notebook 01.
 
@@ -54,8 +59,9 @@ def ceiling_by_bandwidth(billions: float, precision: str, bandwidth: float) -> t
     for name, machine in MACHINES.items():
         ax.axvline(machine.bandwidth / 1e9, color=GREY, linewidth=1, linestyle=":")
         ax.text(machine.bandwidth / 1e9, 0.0012, f"{name} ", rotation=90, bbox=paper, **small)
-    ax.axhline(4, color=GREY, linewidth=1.5)
-    ax.text(8600, 4.3, "silent reading: 4 words per second", **small | {"color": "black"})
+    ax.axhline(SILENT_READING, color=GREY, linewidth=1.5)
+    reading = f"silent reading: 4 words, {SILENT_READING:.1f} tokens/s"
+    ax.text(8600, 0.93 * SILENT_READING, reading, **small | {"color": "black", "va": "top"}, bbox=paper)
     ax.plot(bandwidth, reached, "o", color="black", markersize=12, zorder=5)
     ax.set(xscale="log", yscale="log", xlim=span, ylim=(0.001, 100_000))
     ax.xaxis.set_major_formatter("{x:g}")

@@ -121,9 +121,9 @@ def pairs_on_the_map(
         said.append(f"{name} (α = {alpha:.2f}, c = {c:.2f}) {gains[gamma]:.2f}, {verdict}")
     left.axhline(1.0, color="black", linewidth=1.5, linestyle="--")
     left.axvline(gamma, color=GREY, linewidth=1.5)
-    left.set(xticks=range(1, LARGEST + 1, 3), ylim=(0, 1.25 * top))
+    left.set(xticks=range(1, LARGEST + 1, 3), ylim=(0, 1.1 * top))
     label(left, "Speed-up over γ", _GAMMA_AXIS, _GAIN_AXIS)
-    left.legend(fontsize=FONT_SIZE - 1, frameon=False, loc="upper right", ncols=3, columnspacing=1)
+    figure.legend(loc="outside lower center", ncols=6, fontsize=FONT_SIZE - 1, frameon=False)
     label(right, f"Speed-up at γ = {gamma}, v({gamma + 1}) = {verify(gamma + 1):.2f}", "α", "c")
     return figure, f"Speed-up at γ = {gamma}, by the formula: {'; '.join(said)}."
 

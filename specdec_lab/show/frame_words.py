@@ -12,6 +12,7 @@ from specdec_lab.decoding.rounds import ACCEPTED, BONUS, CORRECTION, Trace
 
 from .cells import CUT, DRAFT, ROLL_BACK, STALE, START, UNJUDGED, VERIFY, Frame, count, fresh, held
 from .readable import readable
+from .words import many
 
 _ORDINALS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"]
 
@@ -39,7 +40,7 @@ def sentence(frame: Frame, write: Callable[[int], str]) -> str:
         caches = "both caches are empty" if frame.draft_cache is not None else "the target's cache is empty"
         if held(frame.target_cache) or held(frame.draft_cache):
             caches = "the caches hold " + _both(held(frame.target_cache), frame.draft_cache, held)
-        return f"Start: the prompt has {_many(len(frame.sequence), 'token')}, and {caches}."
+        return f"Start: the prompt has {many(len(frame.sequence), 'token')}, and {caches}."
     tell = {DRAFT: _draft, VERIFY: _verify, ROLL_BACK: _roll_back}.get(frame.phase, _commit)
     end = f" The run ends: {totals(frame.so_far)}." if frame.last else ""
     return f"Round {frame.round}, {frame.phase}: {tell(frame, write)}.{end}"
@@ -47,7 +48,7 @@ def sentence(frame: Frame, write: Callable[[int], str]) -> str:
 
 def totals(trace: Trace) -> str:
     """The counts of some rounds, each ratio with its two numbers."""
-    parts = [f"{_many(len(trace.new_tokens), 'new token')} in {_many(len(trace.rounds), 'round')}"]
+    parts = [f"{many(len(trace.new_tokens), 'new token')} in {many(len(trace.rounds), 'round')}"]
     parts += [f"{name} {ratio}" for name, ratio in ratios(trace) if ratio != "–"]
     return ", ".join(parts)
 
@@ -76,14 +77,14 @@ def _draft(frame: Frame, write: Callable[[int], str]) -> str:
     cache = f"cache grows from {now - grown} to {now}"
     if not number:
         return f"nothing is drafted; the draft's {cache}" if grown else "nothing is drafted"
-    guesses = f"guesses {_many(number, 'token')}"
+    guesses = f"guesses {many(number, 'token')}"
     listed = _listed([_quote(write(token)) for token in frame.drafted])
     if frame.draft_cache is None:
         return f"the drafter, which has no cache, {guesses}, {listed}"
     read = _listed(_pending(frame, now - grown, write)) or "nothing new"
     last = "guess" if number == 1 else "last guess"
     return (
-        f"the draft reads {read} and {guesses} in {_many(number, 'pass', 'passes')}, {listed}; "
+        f"the draft reads {read} and {guesses} in {many(number, 'pass', 'passes')}, {listed}; "
         f"its {cache}: the {last} is not fed to it"
     )
 
@@ -93,7 +94,7 @@ def _verify(frame: Frame, write: Callable[[int], str]) -> str:
     number, agreed = len(frame.drafted), frame.verdicts.count(ACCEPTED)
     guesses = [] if not number else ["the guess" if number == 1 else f"the {number} guesses"]
     what = _listed(_pending(frame, held(frame.target_cache) - fed, write) + guesses)
-    start = f"in one pass over {_many(fed, 'token')} the target reads {what}"
+    start = f"in one pass over {many(fed, 'token')} the target reads {what}"
     if not number:
         return f"{start} and chooses {_quote(write(frame.own))}"
     verdict = f"{agreed} of {number} accepted"
@@ -120,7 +121,7 @@ def _commit(frame: Frame, write: Callable[[int], str]) -> str:
     new = len(frame.sequence) - frame.base
     joins = "joins" if new == 1 else "join"
     text = (
-        f"{_many(new, 'token')} {joins} the sequence ({_listed(parts)}), which now has {len(frame.sequence)}"
+        f"{many(new, 'token')} {joins} the sequence ({_listed(parts)}), which now has {len(frame.sequence)}"
     )
     stale = count(frame.target_cache, STALE) + count(frame.draft_cache, STALE)
     if not stale:
@@ -169,10 +170,6 @@ def _ordinal(index: int) -> str:
 
 def _quote(text: str) -> str:
     return f"‘{text}’"
-
-
-def _many(number: int, word: str, plural: str = "") -> str:
-    return f"{number} {word if number == 1 else plural or word + 's'}"
 
 
 def _listed(parts: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .style import BLUE, FONT_SIZE, GREEN, GREY, ORANGE, SERIES, VERMILION, label, new_figure
+from .words import many, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +48,7 @@ def map_of_margins(
     for i, (token, other, gap) in enumerate(zip(tokens, runners_up, gaps, strict=True)):
         x, y = i % COLUMNS, i // COLUMNS
         close = abs(gap) <= margin
-        _cell(ax, x, y, _short(token), _short(other), gap, close)
+        _cell(ax, x, y, shortened(token, LONGEST), shortened(other, LONGEST), gap, close)
         if close:
             said.append(f"‘{token}’ before ‘{other}’ by {gap:.2f}")
     ax.set(xlim=(-0.05, COLUMNS), ylim=(rows - 0.02, -0.05), xticks=[], yticks=[])
@@ -208,15 +209,7 @@ def gaps_of_divergences(divergences: Mapping[str, Divergence]) -> tuple[Figure, 
         )
     ties = sum(item.near_tie for item in found)
     return figure, (
-        f"{_many(count, 'difference')}: {_many(ties, 'tie')} and {_many(count - ties, 'fault')}; the gap in a step is "
+        f"{many(count, 'difference')}: {many(ties, 'tie')} and {many(count - ties, 'fault')}; the gap in a step is "
         f"at most {max(abs(item.gap) for item in found):.2f}, twice the noise at most "
         f"{2 * max(item.noise for item in found):.2f}.{more}"
     )
-
-
-def _many(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .style import FONT_SIZE, SERIES, label, new_figure
+from .style import FONT_SIZE, SERIES, bar_look, label, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,20 +122,27 @@ def measured_speedups(rows: Sequence[Mapping[str, Any]]) -> tuple[Figure, str]:
 
     Args:
         rows: {"method", "tokens_per_round", "speedup", "speedup_low", "speedup_high", "extra_parameters", …} each, as
-            `measure.trees.load_tree_reference` gives them.
+            `measure.trees.load_tree_reference` gives them. Where their "budget" is not the same, the bars are
+            named by it too.
 
     Returns:
-        The figure, one bar for each row, and a sentence with the numbers.
+        The figure, one bar for each row, a colour for each method, and a sentence with the numbers.
 
     Raises:
         ValueError: no rows.
     """
     if not rows:
         raise ValueError("rows must hold at least one, got none")
-    figure, (ax,) = new_figure(width=9.6, height=1.6 + 0.62 * len(rows))
+    several = len({row.get("budget") for row in rows} - {None, 0}) > 1  # 0: plain decoding
+    figure, (ax,) = new_figure(width=10.8 if several else 9.6, height=1.6 + 0.62 * len(rows))
     worth = {f"{number} {row['method']}": row["speedup"] for number, row in enumerate(rows)}
+    names = [
+        f"{row['method']}, {row['budget']} nodes" if several and row["budget"] else row["method"]
+        for row in rows
+    ]
+    methods = list(dict.fromkeys(row["method"] for row in rows))
     texts = [f"τ {row['tokens_per_round']:.2f}, {_millions(row['extra_parameters'])}" for row in rows]
-    _bars(ax, worth, {})
+    _bars(ax, worth, {}, [methods.index(row["method"]) for row in rows])
     spread = [
         [row["speedup"] - row["speedup_low"] for row in rows],
         [row["speedup_high"] - row["speedup"] for row in rows],
@@ -143,14 +150,15 @@ def measured_speedups(rows: Sequence[Mapping[str, Any]]) -> tuple[Figure, str]:
     look = {"fmt": "none", "ecolor": "black", "capsize": 5, "linewidth": 1.8}
     ax.errorbar([row["speedup"] for row in rows], range(len(rows)), xerr=spread, **look)
     for place, (row, text) in enumerate(zip(rows, texts, strict=True)):
-        ax.text(row["speedup_high"] + 0.03, place, text, va="center", fontsize=FONT_SIZE - 1)
-    ax.set_yticks(range(len(rows)), [row["method"] for row in rows])
-    ax.set_xlim(0, 1.8 * max(row["speedup_high"] for row in rows))
+        right = max(row["speedup_high"], 1)  # of the line at 1 too, which would strike the text through
+        ax.text(right + 0.03, place, text, va="center", fontsize=FONT_SIZE - 1)
+    ax.set_yticks(range(len(rows)), names)
+    ax.set_xlim(0, 1.8 * max(1, *(row["speedup_high"] for row in rows)))
     label(ax, "Measured", "speed-up over plain decoding", "")
     said = [
-        f"{row['method']} {row['speedup']:.2f} ({row['speedup_low']:.2f} to {row['speedup_high']:.2f}) at "
+        f"{name} {row['speedup']:.2f} ({row['speedup_low']:.2f} to {row['speedup_high']:.2f}) at "
         f"{row['tokens_per_round']:.2f} tokens per round, {_millions(row['extra_parameters'])}"
-        for row in rows
+        for name, row in zip(names, rows, strict=True)
     ]
     return figure, f"Speed-up over plain decoding: {'; '.join(said)}."
 
@@ -158,10 +166,13 @@ def measured_speedups(rows: Sequence[Mapping[str, Any]]) -> tuple[Figure, str]:
 # ---------------------------------------------------------------- parts
 
 
-def _bars(ax: Axes, values: Mapping[str, float], texts: Mapping[str, str]) -> None:
+def _bars(
+    ax: Axes, values: Mapping[str, float], texts: Mapping[str, str], looks: Sequence[int] | None = None
+) -> None:
+    """Bars from top to bottom; those with the same number in `looks` look alike, without it none do."""
     for place, (name, value) in enumerate(values.items()):
-        colour, hatch = SERIES[place % len(SERIES)][0], ("", "//", "..", "\\\\", "xx", "")[place % 6]
-        ax.barh(place, value, color=colour, hatch=hatch, edgecolor="white", height=0.66)
+        look = bar_look(place if looks is None else looks[place])
+        ax.barh(place, value, edgecolor="white", height=0.66, **look)
         if name in texts:
             paper = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
             words = {"textcoords": "offset points", "va": "center", "fontsize": FONT_SIZE - 1, "bbox": paper}
@@ -239,8 +250,7 @@ def parameters(target: int, counts: Mapping[str, int]) -> tuple[Figure, str]:
         for name, count in counts.items()
     }
     for place, (name, count) in enumerate(counts.items()):
-        colour, hatch = SERIES[place % len(SERIES)][0], ("", "//", "..", "\\\\", "xx", "")[place % 6]
-        ax.barh(place, count / 1e6, color=colour, hatch=hatch, edgecolor="white", height=0.66)
+        ax.barh(place, count / 1e6, edgecolor="white", height=0.66, **bar_look(place))
         words = {"textcoords": "offset points", "va": "center", "fontsize": FONT_SIZE - 1}
         ax.annotate(said[name], (count / 1e6, place), (7, 0), **words)
     ax.set_xlim(0, 2 * max(counts.values()) / 1e6)

@@ -183,10 +183,11 @@ def cache_drift(runs: Mapping[str, Trace]) -> tuple[Figure, str]:
             ax.plot(range(1, len(drift) + 1), drift, label=name, markevery=0.1, alpha=0.9, **look)
             ends.append(f"{drift[-1]:+d} for {name}")
         said.append(f"the {owner}'s cache ends at {', '.join(ends)}")
-        ax.set_yscale("symlog", linthresh=2, linscale=0.8)
-        ax.set_yticks([-2, -1, 0, 1, 2, 10, 100], ["−2", "−1", "0", "1", "2", "10", "100"])
+        ax.set_yscale("symlog", linthresh=3, linscale=1)
+        ticks = [-3, -2, -1, 0, 1, 2, 10, 100]
+        ax.set_yticks(ticks, [f"{tick}".replace("-", "−") for tick in ticks])
         ax.minorticks_off()
-        ax.set_ylim(-3, 300)
+        ax.set_ylim(-3.5, 300)  # −3: a round without a draft behind a full acceptance
         label(ax, f"{owner}'s cache", "round", "held − tokens in the text")
         ax.xaxis.get_major_locator().set_params(integer=True)
     handles, names = axes[0].get_legend_handles_labels()

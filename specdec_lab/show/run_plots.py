@@ -10,14 +10,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .style import BLUE, FONT_SIZE, SERIES, SKY, VERMILION, label, new_figure
+from .style import BLUE, FONT_SIZE, SERIES, SKY, VERMILION, bar_look, label, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 PLAIN, THEIRS = "plain", "transformers"
-HATCHES = ("", "//", "..", "\\\\", "xx", "--")
 
 # ---------------------------------------------------------------- tasks
 
@@ -84,7 +83,7 @@ def speedups_by_task(
             _bar(ax, i, j, len(contenders), row["speedup"])
             _whisker(ax, row, _place(i, j, len(contenders)))
             _beside(ax, row["speedup_high"], i, j, len(contenders), f"{row['speedup']:.2f}")
-    ax.set_xlim(0, 1.2 * max(row["speedup_high"] for row in shown))
+    ax.set_xlim(0, 1.2 * _right(max(row["speedup_high"] for row in shown)))
     ax.axvline(1, color="black", linewidth=1.8, linestyle="--")
     label(ax, title, "speed-up over plain decoding", "")
     return figure, _said(table, tasks, contenders, _speedup_in_words, "Speed-up over plain decoding (range)")
@@ -111,7 +110,7 @@ def speedups_of_task(rows: Sequence[Mapping[str, Any]], task: str, title: str = 
             f"task must be one of {', '.join(dict.fromkeys(row['task'] for row in rows))}, got {task!r}"
         )
     figure, (ax,) = new_figure(width=10.0, height=2.0 + 0.52 * len(found))
-    most = max(row["speedup_high"] for row in found)
+    most = _right(max(row["speedup_high"] for row in found))
     for place, row in enumerate(found):
         slower = row["speedup"] < 1
         look = {"color": "white" if slower else SKY, "edgecolor": VERMILION if slower else BLUE}
@@ -131,7 +130,7 @@ def speedups_of_task(rows: Sequence[Mapping[str, Any]], task: str, title: str = 
         equal = f"{row['speedup']:.2f}, {row['equal']} of {row['questions']} texts equal"
         paper = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
         words = {"textcoords": "offset points", "va": "center", "fontsize": FONT_SIZE - 1, "bbox": paper}
-        ax.annotate(equal, (row["speedup_high"], place), (9, 0), **words)
+        ax.annotate(equal, (_right(row["speedup_high"]), place), (9, 0), **words)
     ax.axvline(1, color="black", linewidth=1.8, linestyle="--")
     ax.set(xlim=(0, 1.7 * most), yticks=range(len(found)))
     ax.set_yticklabels([row["contender"] for row in found])
@@ -216,16 +215,9 @@ def _groups(tasks: Sequence[str], contenders: Sequence[str]) -> tuple[Figure, Ax
     ax.set_yticks(range(len(tasks)), tasks)
     ax.set_ylim(len(tasks) - 0.5, -0.5)
     ax.grid(False, axis="y")
-    patches = [Patch(label=name, edgecolor="white", **_look(j)) for j, name in enumerate(contenders)]
+    patches = [Patch(label=name, edgecolor="white", **bar_look(j)) for j, name in enumerate(contenders)]
     figure.legend(handles=patches, loc="outside lower center", ncols=3, fontsize=FONT_SIZE - 1, frameon=False)
     return figure, ax
-
-
-def _look(number: int) -> dict[str, str]:
-    return {
-        "facecolor": SERIES[number % len(SERIES)][0],
-        "hatch": HATCHES[number % len(HATCHES)],
-    }
 
 
 def _place(group: int, number: int, count: int) -> float:
@@ -234,7 +226,7 @@ def _place(group: int, number: int, count: int) -> float:
 
 def _bar(ax: Axes, group: int, number: int, count: int, value: float) -> None:
     ax.barh(
-        _place(group, number, count), value, height=0.84 / count * 0.9, edgecolor="white", **_look(number)
+        _place(group, number, count), value, height=0.84 / count * 0.9, edgecolor="white", **bar_look(number)
     )
 
 
@@ -246,8 +238,14 @@ def _whisker(ax: Axes, row: Mapping[str, Any], place: float, colour: str = "blac
 
 
 def _beside(ax: Axes, x: float, group: int, number: int, count: int, text: str) -> None:
-    ax.annotate(text, (x, _place(group, number, count)), (8, 0), textcoords="offset points", va="center")
+    where = _right(x), _place(group, number, count)
+    ax.annotate(text, where, (8, 0), textcoords="offset points", va="center")
     ax.texts[-1].set_fontsize(FONT_SIZE - 2)
+
+
+def _right(x: float) -> float:
+    """Where a text beside a bar begins: right of the line at 1 too, which would strike it through."""
+    return max(x, 1.0)
 
 
 def _said(table, tasks, contenders, words, what: str) -> str:

@@ -14,6 +14,7 @@ from specdec_lab.decoding.rounds import Trace
 from specdec_lab.measure.theory import alpha_interval
 
 from .style import BLUE, FONT_SIZE, GREEN, GREY, ORANGE, SERIES, SKY, VERMILION, label, new_figure
+from .words import shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,7 +67,7 @@ def where_the_output_comes_from(p: Any, q: Any, names: Sequence[str], title: str
         (right, output, "what comes out"),
     ):
         ax.set(ylim=(0, 1.1), xlim=(-0.6, len(names) - 0.4))
-        ax.set_xticks(places, [_short(name) for name in names])
+        ax.set_xticks(places, [shortened(name, LONGEST) for name in names])
         ax.grid(False, axis="x")
         for x, height in zip(places, heights, strict=True):
             ax.text(x, height + 0.03, f"{height:.2f}", ha="center", fontsize=FONT_SIZE - 1)
@@ -115,7 +116,7 @@ def overlap_of(p: Any, q: Any, names: Sequence[str], title: str, shown: int = 9)
         look = {"color": colour, "hatch": hatch, "edgecolor": "black", "linewidth": 1.0}
         ax.bar(range(len(columns)), heights, 0.74, bottom, label=f"{name}, {sum(heights):.2f}", **look)
         bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
-    words = [_short(names[column[0]]) for column in columns[:shown]]
+    words = [shortened(names[column[0]], LONGEST) for column in columns[:shown]]
     words += [f"{len(column)} others" for column in columns[shown:]]
     ax.set_xticks(range(len(columns)), words, rotation=30, ha="right", parse_math=False)
     ax.grid(False, axis="x")
@@ -175,7 +176,7 @@ def bias_of_rules(
     for at, heights in ((-0.2, p), (0.2, output)):
         for x, height in zip(places, heights, strict=True):
             left.text(x + at, height + 0.015, f"{height:.2f}", ha="center", fontsize=FONT_SIZE - 3)
-    left.set_xticks(places, [_short(name) for name in names])
+    left.set_xticks(places, [shortened(name, LONGEST) for name in names])
     left.grid(False, axis="x")
     left.set(ylim=(0, 1.2), yticks=[0, 0.2, 0.4, 0.6, 0.8, 1])
     label(left, title, "first token", "probability")
@@ -297,7 +298,3 @@ def _same_length(p: Sequence[float], q: Sequence[float], names: Sequence[str]) -
 
 def _listed(values: Sequence[float], names: Sequence[str]) -> str:
     return ", ".join(f"{name} {value:.2f}" for name, value in zip(names, values, strict=True))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from specdec_lab.decoding.token_tree import ROOT, TreeShape
 
 from .style import BLUE, FONT_SIZE, GREEN, GREY, SKY, label, new_figure
+from .words import many, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,8 +76,8 @@ def network(layers: int, top: int, streams: int) -> tuple[Figure, str]:
     ax.get_xticklabels()[0].set_color(BLUE)
     ahead = f"tokens t + 2 to t + {streams + 1}" if streams > 1 else "token t + 2"
     return figure, (
-        f"The main stream runs through all {_many(layers, 'layer')} and chooses token t + 1. From layer "
-        f"{layers - top + 1} on, {_many(streams, 'stream')} beside it guess {ahead}, through {_many(top, 'layer')}; "
+        f"The main stream runs through all {many(layers, 'layer')} and chooses token t + 1. From layer "
+        f"{layers - top + 1} on, {many(streams, 'stream')} beside it guess {ahead}, through {many(top, 'layer')}; "
         "they read the main stream, and it reads nothing of them."
     )
 
@@ -138,7 +139,7 @@ def mask_of_streams(
     ax.axvline(first_stream - 0.5, color="black", linewidth=1.8, linestyle="--")
     ax.set(xlim=(-0.5, columns + 2.1), ylim=(rows - 0.4, -0.6))
     across = [
-        *map(_short, confirmed[-shown:]),
+        *(shortened(word, LONGEST) for word in confirmed[-shown:]),
         *(_name(i + 1, mains) for i in range(len(words))),
         *(
             f"stream {j} of {i - 1}" if i else f"stream {j} of text"
@@ -173,7 +174,7 @@ def mask_of_streams(
     itself = " and itself" if stream or owner else ""
     place = positions[owner] + stream
     return figure, (
-        f"{who} sees all {_many(len(confirmed), 'confirmed token')}{others}{itself}, and no "
+        f"{who} sees all {many(len(confirmed), 'confirmed token')}{others}{itself}, and no "
         f"{'other stream' if stream else 'stream'}. It stands at position {place} and "
         f"{'guesses' if stream else 'chooses'} the token of position {place + 1}."
     )
@@ -212,14 +213,14 @@ def rows_of_a_pass(layers: int, top: int, nodes: int, streams: int) -> tuple[Fig
     ax.legend(fontsize=FONT_SIZE - 1, frameon=False, loc="lower right")
     label(
         ax,
-        f"{main} + {more} rows in the top {_many(top, 'layer')}",
+        f"{main} + {more} rows in the top {many(top, 'layer')}",
         "rows in the pass",
         "layer",
     )
     alone, all_of_them = main * layers, main * layers + more * top
     return figure, (
-        f"{_many(nodes, 'node')} and the last token are {_many(main, 'row')} through {_many(layers, 'layer')}; with "
-        f"{_many(streams, 'stream')} behind each, {more} more through the top {top}. Rows × layers: {alone} become "
+        f"{many(nodes, 'node')} and the last token are {many(main, 'row')} through {many(layers, 'layer')}; with "
+        f"{many(streams, 'stream')} behind each, {more} more through the top {top}. Rows × layers: {alone} become "
         f"{all_of_them}, {all_of_them / alone:.2f} times as many."
     )
 
@@ -256,14 +257,14 @@ def pruned_nodes(
         told = f"{100 * chance:.1f} %" if chance >= 0.001 else "below 0.1 %"
         tail = " ← the accepted path ends here" if node == end else " (accepted)" if node in accepted else ""
         ax.text(100 * chance + 1, node, told + tail, va="center", fontsize=FONT_SIZE - 1)
-    paths = [" ".join(_short(words[i]) for i in shape.path(node)) for node in range(len(shape))]
+    paths = [" ".join(shortened(words[i], LONGEST) for i in shape.path(node)) for node in range(len(shape))]
     ax.set_yticks(range(len(shape)), [f"{node}: {path}" for node, path in enumerate(paths)])
     for text in ax.get_yticklabels():
         text.set(parse_math=False)
     ax.invert_yaxis()
     ax.grid(False, axis="y")
     ax.set(xlim=(0, 160), xticks=range(0, 101, 20))  # room for words behind a long bar
-    title = f"{_many(len(kept), 'node')} of {len(shape)} with streams (filled)"
+    title = f"{many(len(kept), 'node')} of {len(shape)} with streams (filled)"
     label(ax, title, "chance of the node's path, by the early exit, per cent", "node: its path")
     if end == ROOT:
         after = "nothing was accepted, and the row before the drafts always has streams"
@@ -272,7 +273,7 @@ def pruned_nodes(
     else:
         after = f"the accepted path ends at node {end}, which has none: the next round drafts nothing"
     names = ", ".join(map(str, kept)) or "none"
-    return figure, f"Of {_many(len(shape), 'node')}, those with streams: {names}; {after}."
+    return figure, f"Of {many(len(shape), 'node')}, those with streams: {names}; {after}."
 
 
 # ---------------------------------------------------------------- parts
@@ -311,12 +312,4 @@ def _cell(ax: Axes, column: int, row: int, colour: str, strong: bool) -> None:
 
 
 def _name(owner: int, mains: Sequence[str]) -> str:
-    return f"{owner - 1}: {_short(mains[owner])}" if owner else _short(mains[0])
-
-
-def _short(word: str, longest: int = LONGEST) -> str:
-    return word if len(word) <= longest else f"{word[: longest - 1]}…"
-
-
-def _many(count: int, one: str) -> str:
-    return f"{count} {one}{'s' * (count != 1)}"
+    return f"{owner - 1}: {shortened(mains[owner], LONGEST)}" if owner else shortened(mains[0], LONGEST)

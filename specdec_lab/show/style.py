@@ -28,6 +28,7 @@ SERIES = (
     (ORANGE, "v", "-"),
     (SKY, "P", "--"),
 )
+HATCHES = ("", "//", "..", "\\\\", "xx", "--")
 GREY = "#6B6B6B"
 FONT_SIZE = 14
 
@@ -43,6 +44,12 @@ def new_figure(panels: int = 1, width: float = 8.0, height: float = 4.6) -> tupl
         ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(labelsize=FONT_SIZE - 1)
     return figure, axes
+
+
+def bar_look(number: int) -> dict[str, str]:
+    """Colour and hatch of a bar in a row of up to 36 that all look different."""
+    turn, place = divmod(number, len(SERIES))
+    return {"facecolor": SERIES[place][0], "hatch": HATCHES[(place + turn) % len(HATCHES)]}
 
 
 def label(ax: Axes, title: str, x: str, y: str) -> None:

@@ -170,9 +170,10 @@ def speedup_explorer(
     left.legend(fontsize=FONT_SIZE - 2, frameon=False, ncols=3, loc="upper center", columnspacing=1)
 
     x = speedup_map(right, gamma, v(gamma + 1), axis, alpha)
-    right.plot(
-        x, cost_ratio, "o", color="black", markersize=12, markeredgecolor="white", clip_on=False, zorder=6
-    )
+    point = {"color": "black", "markersize": 12, "markeredgecolor": "white", "clip_on": False, "zorder": 6}
+    right.plot(x, cost_ratio, "o", label="your pair", **point)
+    right.plot([], [], color="black", linewidth=3.5, label="break-even")
+    right.legend(fontsize=FONT_SIZE - 2, loc="upper left", framealpha=0.9)
     label(
         right, f"Speed-up at γ = {gamma}, v({gamma + 1}) = {v(gamma + 1):.2f}", _axis_name(axis, gamma), "c"
     )
@@ -268,7 +269,7 @@ def break_even_by_gamma(cost_ratio: float, jump: float, slope: float) -> tuple[F
     ax.plot([], [], "*", color=VERMILION, markersize=14, label="least α that pays")
     ax.set(xticks=range(1, LARGEST + 1), xlim=(0.5, LARGEST + 0.5), ylim=(0, 1.05))
     label(ax, f"Break-even at c = {cost_ratio:g}", "γ (most tokens drafted in a round)", "α needed")
-    ax.legend(fontsize=FONT_SIZE - 1, frameon=False, loc="lower right")
+    figure.legend(loc="outside lower center", ncols=3, fontsize=FONT_SIZE - 1, frameon=False)
     return figure, (
         f"c = {cost_ratio:g}: with v = 1 {said[0]}; with a jump of {jump:g} and {slope:g} for each further token {said[1]}."
     )
@@ -302,7 +303,7 @@ def speedup_by_users(alpha: float, gamma: int, cost_ratio: float, machine: str) 
     chosen = gain(gamma)
     best = np.max([np.ones(len(users)), *(gain(g) for g in GAMMAS)], axis=0)
     figure, (ax,) = new_figure(width=9.0, height=4.8)
-    ax.plot(users, best, "--", color=GREEN, linewidth=3, label="the best γ for so many users (0 counts)")
+    ax.plot(users, best, "--", color=GREEN, linewidth=3, label="best γ for so many users (0 counts)")
     ax.plot(users, chosen, "-", color=BLUE, linewidth=2.6, label=f"γ = {gamma}")
     _break_even_line(ax)
     losing = users[chosen < 1]
@@ -310,10 +311,10 @@ def speedup_by_users(alpha: float, gamma: int, cost_ratio: float, machine: str) 
         first = int(losing[0])
         ax.axvline(first, color=VERMILION, linewidth=2, linestyle=":", label=f"loses from {first} users on")
     ax.set_xscale("log", base=2)
-    ax.set(xlim=(1, 1024), xticks=[4**k for k in range(6)], ylim=(0, 1.45 * float(best.max())))
+    ax.set(xlim=(1, 1024), xticks=[4**k for k in range(6)], ylim=(0, 1.1 * float(best.max())))
     ax.xaxis.set_major_formatter("{x:g}")
     label(ax, f"{machine}, bfloat16", "users: sequences in one pass", "plain ÷ speculative time")
-    ax.legend(fontsize=FONT_SIZE - 1, frameon=False, loc="upper right")
+    figure.legend(loc="outside lower center", ncols=3, fontsize=FONT_SIZE - 1, frameon=False)
     if not len(losing):
         verdict = "it never loses up to 1024"
     else:
@@ -353,7 +354,7 @@ def finite_generation(
     ax.plot([], [], "*", color=VERMILION, markersize=14, label="best γ")
     ax.set(xticks=range(1, LARGEST + 1), ylim=(0, 1.15 * max(1.2, *endless.values(), *short.values())))
     label(ax, f"α = {alpha:g}", "γ (most tokens drafted in a round)", "plain ÷ speculative time")
-    ax.legend(fontsize=FONT_SIZE - 1, frameon=False, loc="lower left")
+    figure.legend(loc="outside lower center", ncols=3, fontsize=FONT_SIZE - 1, frameon=False)
     return figure, (
         f"α = {alpha:g}, {new_tokens} new tokens: at best {said[0]}, where the formula for endless text has {said[1]}; "
         f"γ = 16 gives {short[LARGEST]:.2f} instead of {endless[LARGEST]:.2f}."

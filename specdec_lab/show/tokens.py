@@ -17,6 +17,7 @@ from specdec_lab.decoding.rounds import ACCEPTED, BONUS, CORRECTION, END, PLAIN,
 from .readable import readable
 from .style import BLUE, GREEN, VERMILION
 from .terminal import REJECTED, UNJUDGED, WORDS, legend, style_for, token_strip, verdicts
+from .words import many
 
 Decode = Callable[[list[int]], str]
 
@@ -138,7 +139,7 @@ class TokenStrip:
         if not counts["rounds"]:
             return "No round was run, so nothing follows the prompt."
         own = [
-            _count(counts[key], *words)
+            many(counts[key], *words)
             for key, words in (
                 ("corrections", ("correction", "corrections")),
                 ("bonuses", ("bonus", "bonuses")),
@@ -146,10 +147,10 @@ class TokenStrip:
             )
             if counts[key]
         ]
-        parts = [f"{counts['accepted']} of {_count(counts['drafted'], 'draft', 'drafts')} accepted", *own]
+        parts = [f"{counts['accepted']} of {many(counts['drafted'], 'draft', 'drafts')} accepted", *own]
         return (
-            f"{_count(counts['rounds'], 'round', 'rounds')} gave "
-            f"{_count(counts['new_tokens'], 'token', 'tokens')}: {', '.join(parts)}."
+            f"{many(counts['rounds'], 'round', 'rounds')} gave "
+            f"{many(counts['new_tokens'], 'token', 'tokens')}: {', '.join(parts)}."
         )
 
     def __str__(self) -> str:
@@ -194,7 +195,7 @@ class TokenStrip:
             return ""
         text = readable(self.decode(list(shown))).replace("␣", " ")
         hidden = len(prompt) - len(shown)
-        return f"({_count(hidden, 'token', 'tokens')} before) … {text}" if hidden else text
+        return f"({many(hidden, 'token', 'tokens')} before) … {text}" if hidden else text
 
     def _round(self, number: int, item: Round) -> str:
         chips = []
@@ -226,12 +227,13 @@ class TokenStrip:
 def _chip(kind: str, texts: Sequence[str], gap: str = "") -> str:
     """One or more tokens of one kind; the mark stays outside the line that strikes a token out."""
     strike = {REJECTED: "del", UNJUDGED: "s"}.get(kind)
-    before, after = (f"<{strike}>", f"</{strike}>") if strike else ("", "")
     mark = MARKS.marks[kind] if kind == UNJUDGED else f"<small>{MARKS.marks[kind]}</small>"
-    inside = " ".join(f"{mark}{gap}{before}{escape(text)}{after}" for text in texts)
+    inside = " ".join(f"{mark}{gap}{_struck(text, strike)}" for text in texts)
     style = f' style="{_STYLES[kind]}"' if kind in _STYLES else ""
     return f'<span class="{_CLASSES[kind]}"{style}>{inside}</span>'
 
 
-def _count(number: float, one: str, more: str) -> str:
-    return f"{number} {one if number == 1 else more}"
+def _struck(text: str, element: str | None) -> str:
+    """A line through what has letters or digits; a full stop would disappear under it, and the mark says it already."""
+    shown = escape(text)
+    return f"<{element}>{shown}</{element}>" if element and any(map(str.isalnum, text)) else shown

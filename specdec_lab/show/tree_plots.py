@@ -14,6 +14,7 @@ from specdec_lab.decoding.token_tree import ROOT, TreeShape
 from specdec_lab.measure.trees import RankAcceptance, best_shape, expected_tokens
 
 from .style import BLUE, FONT_SIZE, GREEN, GREY, SERIES, SKY, VERMILION, label, new_figure
+from .words import many, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,17 +96,19 @@ def tree_of_round(
         raise ValueError(f"accepted must be a path from the root, got {list(accepted)}")
     leaves = len(shape.leaves())
     figure, (ax,) = new_figure(width=10.0, height=1.3 + 0.52 * (leaves + 1))
-    texts = {ROOT: _short(before)} | {node: f"{node}: {_short(word)}" for node, word in enumerate(words)}
+    texts = {ROOT: shortened(before, LONGEST)} | {
+        node: f"{node}: {shortened(word, LONGEST)}" for node, word in enumerate(words)
+    }
     last = accepted[-1] if accepted else ROOT
     places = _draw_tree(ax, shape, texts, accepted, None if own is None else last)
     if own is not None:
         (x, y), (before_x, above) = places[OWN], places[last]
         ax.plot([before_x, x], [above, y], "--", color=BLUE, linewidth=2.4, zorder=1)
-        ax.text(x, y, f"+ {_short(own)}", **_box(BLUE, "white"))
+        ax.text(x, y, f"+ {shortened(own, LONGEST)}", **_box(BLUE, "white"))
     levels = int(max(x for x, _ in places.values()))
     ax.set(xlim=(-0.5, levels + 0.5), ylim=(max(y for _, y in places.values()) + 0.6, -0.8))
     _only_depths(ax, range(levels + 1))
-    ax.set_title(f"{_many(len(shape), 'node')}, {len(accepted)} accepted", fontsize=FONT_SIZE + 1, loc="left")
+    ax.set_title(f"{many(len(shape), 'node')}, {len(accepted)} accepted", fontsize=FONT_SIZE + 1, loc="left")
     path = " ".join(f"‘{words[node]}’" for node in accepted)
     kept = (
         f"accepted: {path} (node{'s' * (len(accepted) > 1)} {', '.join(map(str, accepted))})"
@@ -114,8 +117,8 @@ def tree_of_round(
     )
     tail = f"the target adds ‘{own}’" if own is not None else "it ends the text"
     sentence = (
-        f"A tree of {_many(len(shape), 'node')} behind ‘{before}’, {_many(shape.depth, 'level')} deep; "
-        f"{kept or 'nothing accepted'}; {tail}. {_many(len(accepted) + (own is not None), 'token')} for one target pass."
+        f"A tree of {many(len(shape), 'node')} behind ‘{before}’, {many(shape.depth, 'level')} deep; "
+        f"{kept or 'nothing accepted'}; {tail}. {many(len(accepted) + (own is not None), 'token')} for one target pass."
     )
     return figure, sentence
 
@@ -146,7 +149,7 @@ def mask_of_tree(
     from matplotlib.patches import Rectangle
 
     shown = min(shown, len(confirmed))
-    names = [*confirmed[-shown:], *(f"{i}: {_short(word)}" for i, word in enumerate(words))]
+    names = [*confirmed[-shown:], *(f"{i}: {shortened(word, LONGEST)}" for i, word in enumerate(words))]
     positions = shape.positions(len(confirmed))
     figure, (ax,) = new_figure(width=9.6, height=2.4 + 0.5 * len(shape))
     ax.grid(False)
@@ -171,7 +174,7 @@ def mask_of_tree(
         )
     ax.axvline(shown - 0.5, color="black", linewidth=1.5, linestyle="--")
     ax.set(xlim=(-0.5, len(names) + 1.9), ylim=(len(shape) - 0.4, -0.6))
-    ax.set_xticks(range(len(names)), [_short(name, LONGEST + 3) for name in names], rotation=35, ha="left")
+    ax.set_xticks(range(len(names)), [shortened(name, LONGEST + 3) for name in names], rotation=35, ha="left")
     ax.xaxis.tick_top()
     ax.set_yticks(range(len(shape)), names[shown:])
     for text in [*ax.get_xticklabels(), *ax.get_yticklabels()]:
@@ -180,7 +183,7 @@ def mask_of_tree(
     above = [f"node {i} ‘{words[i]}’" for i in shape.path(node)[:-1]]
     hidden = [str(i) for i in range(len(shape)) if not shape.mask()[node][i]]
     sentence = (
-        f"Node {node} ‘{words[node]}’ sees all {_many(len(confirmed), 'confirmed token')}"
+        f"Node {node} ‘{words[node]}’ sees all {many(len(confirmed), 'confirmed token')}"
         f"{''.join(f', {one}' for one in above)} and itself, but not node{'s' * (len(hidden) != 1)} "
         f"{', '.join(hidden) or '(none)'}. It stands at position {positions[node]}: {len(confirmed)} + depth "
         f"{shape.depths[node]} - 1."
@@ -259,9 +262,9 @@ def tokens_by_budget(
     _only_depths(beside, range(acceptance.depth + 1))
     beside.set_title("Chance that a node is kept", fontsize=FONT_SIZE + 1, loc="left")
     return figure, (
-        f"{_many(budget, 'node')}, {_many(shape.depth, 'level')}: {tokens[budget - 1]:.1f} tokens per round are expected, "
+        f"{many(budget, 'node')}, {many(shape.depth, 'level')}: {tokens[budget - 1]:.1f} tokens per round are expected, "
         f"for a speed-up of {speedups[budget - 1]:.1f} where the verify cost is {verify_cost}; "
-        f"the most is {speedups[best - 1]:.1f}, with {_many(best, 'node')}."
+        f"the most is {speedups[best - 1]:.1f}, with {many(best, 'node')}."
     )
 
 
@@ -330,11 +333,3 @@ def _only_depths(ax: Axes, depths: range) -> None:
     ax.set_yticks([])
     ax.tick_params(length=0)
     ax.set_xticks(list(depths), ["text", *(f"depth {depth}" for depth in depths[1:])])
-
-
-def _short(word: str, longest: int = LONGEST) -> str:
-    return word if len(word) <= longest else f"{word[: longest - 1]}…"
-
-
-def _many(count: int, one: str) -> str:
-    return f"{count} {one}{'s' * (count != 1)}"

@@ -13,6 +13,7 @@ from specdec_lab.decoding.rounds import BONUS, CORRECTION, PLAIN, Trace
 from specdec_lab.measure.theory import estimate_alpha, expected_tokens_per_round
 
 from .style import BLUE, FONT_SIZE, GREEN, GREY, SKY, VERMILION, label, new_figure
+from .words import many, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,14 +66,14 @@ def rounds_of_run(runs: Mapping[int, Trace], gamma: int) -> tuple[Figure, str]:
     ax.yaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
     label(
         ax,
-        f"γ = {gamma}: {_many(len(trace.new_tokens), 'token')} in {_many(len(trace.rounds), 'round')}",
+        f"γ = {gamma}: {many(len(trace.new_tokens), 'token')} in {many(len(trace.rounds), 'round')}",
         "round (one target pass each)",
         "tokens: ↓ thrown away, ↑ kept",
     )
     figure.legend(loc="outside lower center", ncols=4, fontsize=FONT_SIZE - 1, frameon=False)
     return figure, (
-        f"γ = {gamma}: {_many(len(trace.new_tokens), 'new token')} in {_many(len(trace.rounds), 'round')}, which is "
-        f"{_many(len(trace.rounds), 'target pass', 'target passes')}; {trace.drafted} drafted, {trace.accepted} accepted, "
+        f"γ = {gamma}: {many(len(trace.new_tokens), 'new token')} in {many(len(trace.rounds), 'round')}, which is "
+        f"{many(len(trace.rounds), 'target pass', 'target passes')}; {trace.drafted} drafted, {trace.accepted} accepted, "
         f"{sum(wasted)} thrown away; acceptance rate {_over(trace.accepted, trace.drafted)}, "
         f"tokens per round {_over(len(trace.new_tokens), len(trace.rounds))}."
     )
@@ -116,15 +117,15 @@ def rows_of_pass(
         weight = "bold" if number == row else "normal"
         verdict = _verdict(number, drafted, agreed)
         colour = {"✓": GREEN, "✗": VERMILION}.get(verdict[0], BLUE if verdict[0] == "+" else GREY)
-        ax.text(len(tokens) + 0.15, number, f"→ {_short(choice)}", **_letters(weight))
+        ax.text(len(tokens) + 0.15, number, f"→ {shortened(choice, LONGEST)}", **_letters(weight))
         ax.text(len(tokens) + 2.6, number, verdict, color=colour, **_letters(weight))
     ax.text(len(tokens) + 0.15, -0.9, "target\nchooses", **_letters("normal"))
     ax.text(len(tokens) + 2.6, -0.9, "and the draft\nthere is", **_letters("normal"))
     ax.set_xlim(-0.5, len(tokens) + 6.4)
     names = [f"{'confirmed' if i < shown else f'draft {i - shown + 1}'}" for i in range(len(tokens))]
-    ax.set_xticks(range(len(tokens)), [_short(token) for token in tokens], rotation=35, ha="left")
+    ax.set_xticks(range(len(tokens)), [shortened(token, LONGEST) for token in tokens], rotation=35, ha="left")
     ax.xaxis.tick_top()
-    rows = [f"row {i}: {_short(tokens[shown - 1 + i])}" for i in range(len(drafted) + 1)]
+    rows = [f"row {i}: {shortened(tokens[shown - 1 + i], LONGEST)}" for i in range(len(drafted) + 1)]
     ax.set_yticks(range(len(rows)), rows)
     for text in [*ax.get_xticklabels(), *ax.get_yticklabels()]:
         text.set(parse_math=False, fontsize=FONT_SIZE - 1)
@@ -133,7 +134,7 @@ def rows_of_pass(
     hidden = len(confirmed) - shown
     owner = "the last confirmed token" if row == 0 else names[shown - 1 + row]
     return figure, (
-        f"Row {row} belongs to {owner}, ‘{tokens[shown - 1 + row]}’. It sees {_many(sees, 'token')} and none behind them"
+        f"Row {row} belongs to {owner}, ‘{tokens[shown - 1 + row]}’. It sees {many(sees, 'token')} and none behind them"
         f"{f' ({hidden} of them not drawn)' if hidden else ''}. The target chooses ‘{choices[row]}’ there; "
         f"{_told(row, drafted, agreed)}."
     )
@@ -170,7 +171,7 @@ def _verdict(number: int, drafted: Sequence[str], agreed: int) -> str:
         return "◦ never judged" if number < len(drafted) else "◦ not used"
     if number == len(drafted):
         return "+ bonus"
-    return f"{'✓' if number < agreed else '✗'} {_short(drafted[number])}"
+    return f"{'✓' if number < agreed else '✗'} {shortened(drafted[number], LONGEST)}"
 
 
 def _told(row: int, drafted: Sequence[str], agreed: int) -> str:
@@ -282,11 +283,3 @@ def _known(runs: Mapping, gamma: int):
 
 def _over(part: int, whole: int) -> str:
     return f"{part} ÷ {whole} = {part / whole:.2f}" if whole else f"{part} ÷ {whole} (none)"
-
-
-def _many(number: int, word: str, plural: str = "") -> str:
-    return f"{number} {word if number == 1 else plural or word + 's'}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

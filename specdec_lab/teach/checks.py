@@ -128,8 +128,6 @@ CHECKS: dict[str, Check] = {
         padded_vocabulary,
     )
 }
-# What the problem statement does not ask for: it has one end token and one vocabulary.
-BEYOND_THE_STATEMENT = frozenset({"end_token_kinds", "padded_vocabulary"})
 
 
 def run_checks(decoder: Decoder) -> dict[str, str | None]:

@@ -153,7 +153,9 @@ def test_a_stale_row_would_be_noticed(name, monkeypatch):
             run(configuration, family(name))
         except AssertionError:
             noticed += 1
-    assert noticed >= 3
+        if noticed == 3:
+            return
+    pytest.fail(f"{noticed} of {len(chosen)} stale rows were noticed")
 
 
 def test_no_gradient_is_recorded():

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
+import torch
 from helpers import PlainModel, assert_rounds_hold, crc_rule, follow
 
-from specdec_lab import DialDrafter, ModelDrafter, Trace, benchmark_decoding, speculative_rounds
+from specdec_lab import DialDrafter, ModelDrafter, Sampling, Trace, benchmark_decoding, speculative_rounds
+from specdec_lab.decoding.chance import GeneratorChance
 from specdec_lab.models.scripted import ScriptedModel
+
+pytestmark = pytest.mark.scripted
 
 WIDTH = 23
 RULE = crc_rule(WIDTH)
@@ -168,3 +174,22 @@ def test_the_paid_draft_is_asked_for_its_answer(monkeypatch):
     model = target()
     trace = run(DialDrafter(model, 0.6, draft_model=ScriptedModel(crc_rule(WIDTH, seed=8), WIDTH)), model)
     assert len(answers) == trace.drafted > 0
+
+
+def test_under_sampling_acceptance_is_what_the_target_gives_the_guess_and_not_alpha():
+    model = ScriptedModel(lambda prefix: [math.log(p) for p in (0.25, 0.5, 0.25)], 3)
+    for alpha, expected in (
+        (1.0, 0.5),
+        (0.0, 0.25),
+    ):
+        rounds = speculative_rounds(
+            model,
+            DialDrafter(model, alpha),
+            [0],
+            max_new_tokens=60,
+            gamma=3,
+            eos_token_id=None,
+            sampling=Sampling(),
+            chance=GeneratorChance(torch.Generator().manual_seed(5)),
+        )
+        assert Trace.of([0], rounds).expected_alpha == pytest.approx(expected)

@@ -151,6 +151,7 @@ def close(found, expected, tolerance):
     return all(abs(a - b) <= tolerance for a, b in zip(found, expected, strict=True))
 
 
+@pytest.mark.scripted
 def test_2000_random_triples_against_plain_python():
     rows = compared = 0
     for number in range(2000):

@@ -25,6 +25,8 @@ from specdec_lab.decoding import chance as chance_module
 from specdec_lab.decoding.chance import NO_CHANCE, GeneratorChance
 from specdec_lab.decoding.drafters import NoDrafter
 
+pytestmark = pytest.mark.scripted
+
 WIDTH = 97
 PROMPT = [3, 1, 4, 1, 5]
 RULE = crc_rule(WIDTH)

@@ -27,7 +27,7 @@ def pair_of(family):
 
 def drafters(target, draft, rng):
     if rng.random() < 0.5:
-        return EagleDrafter(target, draft, end_tokens=frozenset({ENDS}))
+        return EagleDrafter(target, draft, eos_token_id=ENDS)
     return EagleTreeDrafter(target, draft, rng.randint(1, 9), rng.randint(1, 5), rng.randint(1, 4))
 
 

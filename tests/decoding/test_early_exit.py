@@ -128,7 +128,7 @@ def test_drafting_stops_behind_an_end_token_that_it_is_told():
     target, (prompt, reference) = made("llama"), texts("llama")[3]
     short = cut_down(target, 2)
     first = uncached_greedy(short, [*prompt, reference.tokens[0]], 1).tokens[0]
-    drafter = EarlyExitDrafter(target, 2, end_tokens=frozenset({first}))
+    drafter = EarlyExitDrafter(target, 2, eos_token_id=first)
     rounds = list(speculative_rounds(target, drafter, prompt, max_new_tokens=NEW, gamma=6, eos_token_id=None))
     assert rounds[1].drafted == (first,)
 

@@ -127,17 +127,30 @@ def test_plain_decoding_equals_the_uncached_loop(tiny):
         assert target.fed == [len(prompt)] + [1] * 39
 
 
+@pytest.fixture(scope="module")
+def alone(tiny):
+    """The target by itself, 40 tokens behind each prompt: transformers' plain `generate` and our plain loop. No draft and
+    no γ takes part, so one run serves all of them."""
+    target = free_to_run(tiny.target)
+    return [
+        (
+            generate(target, prompt, 40, reference.tokens),
+            autoregressive_decode(target, prompt, 40, None),
+        )
+        for prompt, reference in zip(tiny.prompts, tiny.references, strict=True)
+    ]
+
+
 @pytest.mark.parametrize("kind", DRAFTS)
 @pytest.mark.parametrize("gamma", [1, 5])
-def test_equals_transformers_plain_and_assisted(tiny, kind, gamma):
+def test_equals_transformers_plain_and_assisted(tiny, alone, kind, gamma):
     target, draft = free_to_run(tiny.target), free_to_run(tiny.drafts[kind])
-    for prompt, reference in zip(tiny.prompts, tiny.references, strict=True):
-        plain = generate(target, prompt, 40, reference.tokens)
+    for prompt, reference, plain in zip(tiny.prompts, tiny.references, alone, strict=True):
         with Counted(target) as theirs, Counted(draft) as their_draft:
             assisted = generate(target, prompt, 40, reference.tokens, draft=draft, gamma=gamma)
         with Counted(target) as ours, Counted(draft) as our_draft:
             tokens, _ = speculative_decode(target, draft, prompt, 40, gamma, None)
-        for sequence in (plain, assisted, tokens, autoregressive_decode(target, prompt, 40, None)):
+        for sequence in (*plain, assisted, tokens):
             assert sequence[: len(prompt)] == prompt
             assert_same_text(sequence[len(prompt) :], reference)
         # the same drafts are made and accepted, so both models run equally often over the same tokens
@@ -145,24 +158,22 @@ def test_equals_transformers_plain_and_assisted(tiny, kind, gamma):
         assert len(our_draft.fed) == len(their_draft.fed)
 
 
-@pytest.mark.parametrize("kind", DRAFTS)
 @pytest.mark.parametrize("place", [0, 1, 3, 4, 9, 22])
-def test_equals_transformers_with_end_tokens(tiny, kind, place):
+def test_equals_transformers_with_end_tokens(tiny, place):
     for prompt, reference in zip(tiny.prompts, tiny.references, strict=True):
-        ends = [reference.tokens[place]]
+        text, ends = reference.tokens, [reference.tokens[place]]
         if place == 22:  # several end tokens, one of which never comes
-            ends.append(next(i for i in range(64) if i not in reference.tokens))
-        tokens, _ = speculative_decode(tiny.target, tiny.drafts[kind], prompt, 40, 4, ends)
-        text = reference.tokens
-        assisted = generate(tiny.target, prompt, 40, text, ends, draft=tiny.drafts[kind], gamma=4)
-        for sequence in (
-            tokens,
+            ends.append(next(i for i in range(64) if i not in text))
+        sequences = [
             autoregressive_decode(tiny.target, prompt, 40, ends),
             generate(tiny.target, prompt, 40, text, ends),
-            assisted,
-        ):
+        ]
+        for draft in tiny.drafts.values():
+            sequences.append(speculative_decode(tiny.target, draft, prompt, 40, 4, ends)[0])
+            sequences.append(generate(tiny.target, prompt, 40, text, ends, draft=draft, gamma=4))
+        for sequence in sequences:
             assert_same_text(sequence[len(prompt) :], reference, ends)
-        assert tokens.count(ends[0]) == prompt.count(ends[0]) + 1
+            assert sequence.count(ends[0]) == prompt.count(ends[0]) + 1
 
 
 def test_the_comparison_itself_can_fail():

@@ -10,6 +10,8 @@ from helpers import PlainModel, counting_rule, crc_rule, follow
 from specdec_lab import PromptLookupDrafter, Trace, speculative_rounds
 from specdec_lab.models.scripted import ScriptedModel
 
+pytestmark = pytest.mark.scripted
+
 
 def propose(sequence, limit=4, **settings):
     drafter = PromptLookupDrafter(**settings)
@@ -49,7 +51,7 @@ def test_a_short_period_fills_the_whole_draft():
 
 
 def test_a_copy_stops_behind_an_end_token():
-    assert propose([1, 2, 9, 3, 1], 4, end_tokens=frozenset({9})) == (2, 9)
+    assert propose([1, 2, 9, 3, 1], 4, eos_token_id=9) == (2, 9)
 
 
 @pytest.mark.parametrize("longest", [1, 2, 3, 5])

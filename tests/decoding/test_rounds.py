@@ -16,6 +16,8 @@ from helpers import FAKES, assert_rounds_hold, crc_rule, erring, follow
 from specdec_lab import Round, Trace, speculative_rounds
 from specdec_lab.models.scripted import ScriptedModel, hash_of_prefix, wrong_when
 
+pytestmark = pytest.mark.scripted
+
 
 def random_run(seed):
     """(prompt, end tokens, budget, gamma, target rule, rounds) of one run on fakes."""

@@ -94,6 +94,7 @@ def long_runs():
     return [sampled(target, draft, n=4000, seed=seed) for seed in range(10)]
 
 
+@pytest.mark.scripted
 def test_f07_proposals_are_drawn_not_argmaxed(long_runs):
     """The argmax is proposed and its softmax taken for q: [.167, .5, .333] (huggingface/transformers 32867)."""
     tokens = [token for trace in long_runs[:5] for token in trace.new_tokens]
@@ -111,6 +112,7 @@ def test_f07_greedy_takes_the_target_s_best():
         assert tokens == [0] + [1] * 6 and rate == 0
 
 
+@pytest.mark.scripted
 def test_f15_the_rule_of_rejection(long_runs):
     """Softmax of the clipped difference, or a replacement from p (huggingface/transformers PR 28508, NJUNLP/MCSD 5)."""
     rounds = [item for trace in long_runs for item in trace.rounds if item.drafted]
@@ -131,6 +133,7 @@ def test_f15_the_rule_of_rejection(long_runs):
         assert abs(share - 0.5) < 3 * 0.5 / math.sqrt(len(reached))
 
 
+@pytest.mark.scripted
 def test_f26_the_bonus_is_drawn_from_p(long_runs):
     """Not from the residual, and it is kept (vllm PR 5765)."""
     bonuses = [item.emitted[-1] for trace in long_runs for item in trace.rounds if item.outcome == "bonus"]
@@ -138,6 +141,7 @@ def test_f26_the_bonus_is_drawn_from_p(long_runs):
     assert_drawn_from(bonuses, P)
 
 
+@pytest.mark.scripted
 def test_f31_every_draw_has_a_number_of_its_own(long_runs):
     """One uniform for accepting and replacing gives [.10, .56, .34] (vllm PR 54282, NVIDIA-NeMo/Automodel PR 3166)."""
     tokens = [token for trace in long_runs for token in trace.new_tokens]
@@ -149,6 +153,7 @@ def test_f31_every_draw_has_a_number_of_its_own(long_runs):
     assert_drawn_from(pairs, [a * b for a in P for b in P], errors=3.5)  # nine at once
 
 
+@pytest.mark.scripted
 def test_f31_first_tokens_of_many_seeds():
     """A generator made anew for each run: its first numbers must do as well. n = γ + 2."""
     target, draft = Steady(P), Steady(Q)
@@ -159,6 +164,7 @@ def test_f31_first_tokens_of_many_seeds():
     assert_drawn_from(first, P)
 
 
+@pytest.mark.scripted
 def test_f16_equal_distributions_accept_everything():
     """Accepted only if it equals a sample of the target's: .38 instead of 1 (ml-explore/mlx-swift-lm PR 459)."""
     probabilities = [0.5, 0.3, 0.2]
@@ -177,6 +183,7 @@ def test_f16_the_same_scattered_model_twice(settings):
         assert trace.acceptance_rate == 1.0
 
 
+@pytest.mark.scripted
 def test_f18_filters_apply_to_what_is_emitted():
     """With top-k 2 the rarest of three never comes, and the others keep their odds (thu-nics/C2C PR 21)."""
     for settings in ({"top_k": 2}, {"top_p": 0.9}):
@@ -188,6 +195,7 @@ def test_f18_filters_apply_to_what_is_emitted():
         )
 
 
+@pytest.mark.scripted
 def test_temperature_applies_to_both():
     p, q = ([x * x / sum(y * y for y in row) for x in row] for row in (P, Q))
     trace = sampled(Steady(P), Steady(Q), n=3000, temperature=0.5)
@@ -196,6 +204,7 @@ def test_temperature_applies_to_both():
     assert trace.expected_alpha == pytest.approx(sum(map(min, p, q)), abs=1e-5)
 
 
+@pytest.mark.scripted
 def test_plain_sampling():
     tokens = autoregressive_sample(Steady(P), [0, 1], 8000, None, generator=seeded(1))
     assert tokens[:2] == [0, 1] and len(tokens) == 8002
@@ -457,6 +466,7 @@ def every_token_was_possible(target, prompt, tokens, settings):
         assert Sampling(**settings).distribution(row)[token] > 0, (i, token)
 
 
+@pytest.mark.scripted
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(
     "settings", [{}, {"top_k": 2}, {"top_p": 0.4}, {"temperature": 0.2, "top_k": 3, "top_p": 0.9}]
@@ -522,6 +532,7 @@ def drawn(row, kind=torch.tensor):
     return Own(make)
 
 
+@pytest.mark.scripted
 @pytest.mark.parametrize("kind", [torch.tensor, list, np.array])
 def test_a_drafter_of_one_s_own_that_draws(kind):
     trace = sampled(Steady(P), drawn(Q, kind), n=1500)
@@ -529,6 +540,7 @@ def test_a_drafter_of_one_s_own_that_draws(kind):
     assert trace.expected_alpha == near(0.5)
 
 
+@pytest.mark.scripted
 def test_a_drafter_that_lies_about_q_is_seen_in_the_counts():
     """This is what the rule cannot know: q has to be what was drawn from."""
 
@@ -570,6 +582,7 @@ def test_wrong_probabilities_of_a_foreign_token_are_refused_too(row):
         sampled(Steady(P), drafter)
 
 
+@pytest.mark.scripted
 def test_a_token_refused_unseen_is_a_rejection_in_the_record():
     """The target has three ids, the drafter draws a fourth half the time: α is what was to be expected."""
     trace = sampled(Steady(P), drawn([0.1, 0.2, 0.2, 0.5]), n=4000)
@@ -619,6 +632,7 @@ def test_a_drafter_that_has_no_guess_may_say_so_in_any_way():
         assert {item.outcome for item in trace.rounds} == {"plain"}
 
 
+@pytest.mark.scripted
 def test_probabilities_over_fewer_or_more_ids():
     for row, target in (([0.3, 0.7], P), ([0.2, 0.2, 0.3, 0.3], P)):
         trace = sampled(Steady(target), drawn(row), n=2500)
@@ -626,6 +640,7 @@ def test_probabilities_over_fewer_or_more_ids():
         assert max(trace.new_tokens) == 2
 
 
+@pytest.mark.scripted
 def test_a_drafter_by_hand_without_sampling_is_a_point_mass():
     trace = sampled(Steady(P), ModelDrafter(Steady(Q)), n=2000)
     assert {item.drafted[0] for item in trace.rounds if item.drafted} == {0}
@@ -1010,7 +1025,7 @@ def test_what_a_chance_is_given_records_no_gradient():
         ({"top_k": "2"}, TypeError, r"top_k must be an integer, got '2'"),
         ({"top_p": -0.1}, ValueError, r"top_p must be between 0 and 1, got -0\.1"),
         ({"top_p": 1.1}, ValueError, r"top_p must be between 0 and 1, got 1\.1"),
-        ({"top_p": NAN}, ValueError, r"top_p must be a number between 0 and 1, got nan"),
+        ({"top_p": NAN}, ValueError, r"top_p must be between 0 and 1, got nan"),
         ({"top_p": "0.9"}, TypeError, r"top_p must be a number between 0 and 1, got '0\.9'"),
         ({"top_p": True}, TypeError, r"top_p must be a number between 0 and 1, got True"),
         ({"generator": 7}, TypeError, r"generator must be a torch\.Generator or None, got int"),

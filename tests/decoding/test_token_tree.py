@@ -11,6 +11,8 @@ import pytest
 
 from specdec_lab.decoding.token_tree import TokenTree, TreeShape, as_shape
 
+pytestmark = pytest.mark.scripted
+
 
 def random_shape(seed: int, most: int = 14) -> TreeShape:
     dice = random.Random(seed)

@@ -12,6 +12,8 @@ from helpers import crc_rule, erring, every_other
 from specdec_lab import Trace, speculative_rounds
 from specdec_lab.models.scripted import ScriptedModel
 
+pytestmark = pytest.mark.scripted
+
 WIDTH = 31
 RULE = crc_rule(WIDTH)
 

@@ -42,6 +42,7 @@ def drafters(draft, seed: int):
     yield ConfidenceTreeDrafter(draft, dice.randint(1, 12), dice.randint(1, 4), dice.randint(1, 4)), None
 
 
+@pytest.mark.scripted
 @pytest.mark.parametrize("seed", range(170))
 def test_greedy_trees_equal_plain_decoding(seed):
     """500 settings over three methods: shapes, agreement, prompts, budgets and end tokens at random."""
@@ -230,6 +231,7 @@ def sampler(tree, sampling, *, drawn: bool, ends=None):
     return decoder
 
 
+@pytest.mark.scripted
 @pytest.mark.parametrize("drawn", [False, True])
 @pytest.mark.parametrize(
     ("tree", "n", "sampling"),
@@ -375,6 +377,7 @@ def test_a_draft_row_that_is_not_finite_ends_its_branch():
     assert found.difference(target_law(target, [0, 1], 3)) < 1e-12
 
 
+@pytest.mark.scripted
 def test_an_end_token_within_a_drawn_tree():
     """What would follow it is taken out, and every other node keeps the row it was drawn from."""
     target = ScriptedModel(scattered(3, 1), 3, logits_dtype=F64)

@@ -411,8 +411,8 @@ def test_the_report_in_words():
     lines = str(found).splitlines()
     head = "2 prompts, gamma 4, up to 10 new tokens: 1 equal, 1 differ by ties, 0 by faults"
     assert lines[0] == head and len(lines) == 2
-    assert lines[1].startswith("prompt 0: tie, 10 tokens; new token 2 is")
-    assert lines[1].count("rounding explains it") == 2 and "new token 6 is" in lines[1]
+    assert lines[1].startswith("prompt 0: tie, 10 tokens; new token 3 is")
+    assert lines[1].count("rounding explains it") == 2 and "new token 7 is" in lines[1]
     assert str(found.prompts[1]) == "prompt 1: equal, 10 tokens"
     typed = Jittery(lambda position: False, dtype=torch.bfloat16)
     assert str(certify(typed, steady(), [PROMPT], 4, 2, None)).startswith("1 prompts in bfloat16, gamma 2")

@@ -34,7 +34,7 @@ def test_a_fault_is_called_a_fault(place):
     found = first_divergence(ScriptedModel(RULE, WIDTH), PROMPT, ours, plain())
     assert (found.index, found.token, found.plain_token) == (place, ours[place], plain()[place])
     assert found.gap == pytest.approx(10) and found.noise == 0 and not found.near_tie
-    assert "fault" in str(found) and f"new token {place}" in str(found)
+    assert "fault" in str(found) and f"new token {place + 1} is" in str(found)
 
 
 @pytest.mark.parametrize(("gap", "near"), [(5e-5, True), (9e-4, True), (2e-3, False)])

@@ -76,6 +76,7 @@ def greedy_texts(model, prompts, count):
     return model.generate(padded, attention_mask=real, **settings)[:, longest:].tolist()
 
 
+@pytest.mark.weights
 def test_lesson_prompts_have_no_near_ties(tiny):
     """A pass without padding or cache says of each text: it is the target's own, and every second best is well below."""
     assert len(tiny.prompts) >= 12 and len(set(tiny.prompts)) == len(tiny.prompts)
@@ -96,6 +97,7 @@ def test_bundled_pairs_decode_exactly(tiny, weak, gamma):
         assert 0 < rate < 1
 
 
+@pytest.mark.weights
 def test_the_distilled_draft_guesses_better_and_the_text_does_not_loop(tiny, weak):
     alphas, texts = {}, []
     for pair in (tiny, weak):

@@ -393,6 +393,7 @@ def test_the_real_model_answers_exactly_with_every_draft(real):
         assert speculative_decode(pair.target, draft, ids, 24, 3, pair.eos_token_id)[0] == plain
 
 
+@pytest.mark.weights
 def test_the_bundled_draft_helps_where_prompt_lookup_finds_little(real):
     pair = load_pair("smollm2", draft="eagle", dtype="float32")
     assert pair.sources["draft"] == "EAGLE draft, bundled smollm2"

@@ -57,6 +57,14 @@ def test_the_ceiling_by_hand(billions, precision, bandwidth, size, rate):
     assert max(widths, key=widths.get) == precision
 
 
+def test_people_read_words_and_the_axis_counts_tokens():
+    figure, _ = ceiling_by_bandwidth(8, "bfloat16", 90)
+    (ax,) = figure.axes
+    (line,) = [line.get_ydata()[0] for line in ax.lines if line.get_ydata()[0] == line.get_ydata()[-1]][:1]
+    assert 3 * line == pytest.approx(4 * 238 / 60)  # 3 words are 4 tokens
+    assert any(f"4 words, {line:.1f} tokens/s" in text.get_text() for text in ax.texts)
+
+
 def test_the_marked_point_is_inside_at_every_corner():
     for billions, precision, bandwidth in itertools.product((0.15, 405), BYTES, (10, 4800)):
         figure, _ = ceiling_by_bandwidth(billions, precision, bandwidth)

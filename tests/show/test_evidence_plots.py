@@ -71,6 +71,9 @@ def test_pairs_stand_where_they_are():
     assert f"good (α = 0.60, c = 0.10) {speedup(0.6, 4, 0.1, 1.2):.2f}, best at γ = " in sentence
     assert sentence.endswith(f"costly (α = 1.00, c = 1.00) {5 / 5.2:.2f}, no γ pays.")
     to_png(figure)
+    (legend,) = figure.legends  # beside the vertical line at γ, not under it
+    assert [text.get_text() for text in legend.get_texts()] == list(pairs)
+    assert not any(legend.get_window_extent().overlaps(ax.get_window_extent()) for ax in (left, right))
     with pytest.raises(ValueError, match="pairs must be 1 to 6, got 0"):
         pairs_on_the_map({}, v, 4)
 

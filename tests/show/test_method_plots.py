@@ -76,3 +76,33 @@ def test_measured_rows_come_with_their_spread():
     assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["chain", "lookup"]
     with pytest.raises(ValueError, match="at least one"):
         measured_speedups([])
+
+
+def test_measured_rows_of_several_budgets_are_told_apart():
+    rows = [
+        {"method": name, "budget": nodes, "tokens_per_round": 2.5, "speedup": 1.4, "speedup_low": 1.3, "speedup_high": 1.6, "extra_parameters": 0}
+        for name, nodes in (("plain", 0), ("chain", 4), ("chain", 8), ("tree", 8))
+    ]  # fmt: skip
+    figure, sentence = measured_speedups(rows)
+    named = ["plain", "chain, 4 nodes", "chain, 8 nodes", "tree, 8 nodes"]
+    assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == named
+    assert all(f"{name} 1.40" in sentence for name in named)
+    plain, four, eight, tree = (bar.get_facecolor() for bars in figure.axes[0].containers[:4] for bar in bars)
+    assert four == eight
+    assert len({plain, four, tree}) == 3
+
+    _, sentence = measured_speedups([rows[0], *rows[2:]])
+    assert "nodes" not in sentence
+
+
+def test_seven_methods_look_different_and_no_text_lies_on_the_line_at_one():
+    rows = [
+        {"method": name, "tokens_per_round": 1.5, "speedup": gain, "speedup_low": gain, "speedup_high": gain, "extra_parameters": 0}
+        for name, gain in zip("abcdefg", (1.0, 0.5, 0.9, 0.99, 1.2, 1.5, 0.8), strict=True)
+    ]  # fmt: skip
+    (ax,) = measured_speedups(rows)[0].axes
+    bars = [bar for bars in ax.containers[:7] for bar in bars]
+    assert len({(bar.get_facecolor(), bar.get_hatch()) for bar in bars}) == 7
+    ax.figure.draw_without_rendering()
+    line = ax.transData.transform((1, 0))[0]
+    assert all(text.get_window_extent().x0 > line for text in ax.texts)

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import pytest
 
-from specdec_lab.decoding.greedy import speculative_rounds
+from specdec_lab.decoding.entry import speculative_rounds
 from specdec_lab.decoding.lookup import PromptLookupDrafter
 from specdec_lab.decoding.rounds import Round, Trace
 from specdec_lab.models.scripted import ScriptedModel, last_token, wrong_when

@@ -7,7 +7,7 @@ import pytest
 
 from specdec_lab import Trace, speculative_rounds
 from specdec_lab.models.scripted import ScriptedModel, hash_of_prefix, last_token, wrong_when
-from specdec_lab.show.explorer import to_png
+from specdec_lab.show.picture import to_png
 from specdec_lab.show.rollback_plots import cache_drift, caches_of_round, work_by_gamma
 
 RULE = last_token(1, 100)
@@ -127,6 +127,13 @@ def test_drift_is_minus_one_and_minus_two_after_a_full_acceptance():
     )
     assert left == [[-1, -1, -1]] and right == [[-1, -1, -2]]
     assert "the target's cache ends at -1 for correct; the draft's cache ends at -2 for correct" in sentence
+
+
+def test_the_least_drift_lies_inside_the_picture():
+    trace = run(wrong=(), new_tokens=6)  # a full acceptance, then a round without a draft
+    figure, sentence = cache_drift({"correct": trace})
+    assert "the draft's cache ends at -3" in sentence
+    assert all(ax.get_ylim()[0] < -3 for ax in figure.axes)
 
 
 def test_drift_tells_runs_apart_without_colour():

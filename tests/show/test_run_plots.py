@@ -78,6 +78,16 @@ def test_no_such_rows(rows, message):
 # ---------------------------------------------------------------- speed-ups
 
 
+@pytest.mark.parametrize(
+    "draw", [lambda rows: speedups_by_task(rows, ["exit"]), lambda rows: speedups_of_task(rows, "copy")]
+)
+def test_no_text_lies_on_the_line_at_one(draw):
+    rows = [row("copy", "plain", 1.0), row("copy", "exit", 0.25), row("copy", "lookup", 0.75)]
+    (ax,) = draw(rows)[0].axes
+    ax.figure.draw_without_rendering()
+    assert min(text.get_window_extent().x0 for text in ax.texts) > ax.transData.transform((1, 0))[0]
+
+
 def test_speedups_of_some_contenders():
     figure, sentence = speedups_by_task(ROWS, ["lookup, γ 8", "exit"], "bfloat16")
     assert sentence == (

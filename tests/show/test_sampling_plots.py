@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from specdec_lab.decoding.chance import GeneratorChance
-from specdec_lab.decoding.greedy import speculative_rounds
+from specdec_lab.decoding.entry import speculative_rounds
 from specdec_lab.decoding.rounds import Round, Trace
 from specdec_lab.decoding.sampling import Sampling
 from specdec_lab.measure.theory import alpha_interval

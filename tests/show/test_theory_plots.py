@@ -11,7 +11,9 @@ import pytest
 from specdec_lab.measure.machines import MACHINES
 from specdec_lab.measure.roofline import textbook_verify_cost
 from specdec_lab.measure.theory import break_even_alpha, speedup
-from specdec_lab.show.explorer import Control, explore, to_png
+from specdec_lab.show.control import Control
+from specdec_lab.show.explorer import explore
+from specdec_lab.show.picture import to_png
 from specdec_lab.show.theory_plots import (
     break_even_by_gamma,
     finite_generation,
@@ -85,6 +87,7 @@ def test_the_explorer_marks_the_best_gamma_and_the_pair():
     assert point(left, "*") == (best, pytest.approx(gains[best]))
     assert point(left, "o") == (4, pytest.approx(gains[4]))
     assert point(right, "o") == (0.6, 0.1)
+    assert [text.get_text() for text in right.get_legend().get_texts()] == ["your pair", "break-even"]
     assert sentence == (
         f"α = 0.6, γ = 4, c = 0.1, 1 user, roofline, v(5) = 1.00: speed-up {gains[4]:.2f}; the best γ is {best} with "
         f"{gains[best]:.2f}; γ = 4 breaks even at α = {break_even_alpha(4, 0.1):.2f}."
@@ -169,6 +172,21 @@ def test_users_eat_the_gain():
     with pytest.raises(ValueError, match=r"machine must be one of RTX 4090, .*got 'Apple M4'"):
         speedup_by_users(0.6, 4, 0.1, "Apple M4")
     assert MACHINES["Apple M4"].flops is None
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        speedup_by_users(0.6, 4, 0.1, "H100 SXM")[0],  # its vertical line
+        break_even_by_gamma(0.0, 0.6, 0.02)[0],  # a curve along the lower edge
+        finite_generation(16, 0.0, 0.1, lambda n: 1.5)[0],  # curves that fall to the lower left
+    ],
+    ids=["users", "break-even", "finite"],
+)
+def test_no_line_runs_through_the_legend(figure):
+    (ax,), (legend,) = figure.axes, figure.legends
+    figure.draw_without_rendering()
+    assert not legend.get_window_extent().overlaps(ax.get_window_extent())
 
 
 def test_a_short_generation_gains_less_and_wants_shorter_drafts():

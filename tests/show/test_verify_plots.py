@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from specdec_lab.decoding.greedy import speculative_rounds
+from specdec_lab.decoding.entry import speculative_rounds
 from specdec_lab.decoding.rounds import Round, Trace
 from specdec_lab.measure.theory import estimate_alpha
 from specdec_lab.models.scripted import ScriptedModel, last_token, wrong_when
