@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import subprocess
-import sys
 
 import pytest
 
@@ -78,9 +76,3 @@ def test_bad_trees_are_refused():
             as_shape(tree)
     with pytest.raises(ValueError, match="one for each of 2 nodes, got 1"):
         TokenTree(TreeShape((-1, 0)), (5,))
-
-
-def test_trees_need_no_torch():
-    code = "import sys, specdec_lab.decoding.token_tree, specdec_lab.measure.trees; print('torch' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "False"

@@ -6,8 +6,6 @@ import dataclasses
 import json
 import random
 import re
-import subprocess
-import sys
 from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -376,11 +374,3 @@ def test_a_page_of_its_own(tmp_path):
         page.startswith("<!doctype html>") and 'charset="utf-8"' in page and "color-scheme:light dark" in page
     )
     assert len(repr(player)) < 80
-
-
-def test_nothing_heavy_is_imported():
-    code = (
-        "import sys, specdec_lab.show.player; print({'torch', 'transformers', 'pandas'} & set(sys.modules))"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "set()"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from specdec_lab.show.control import Control
@@ -130,13 +127,3 @@ def test_a_round_is_held_against_its_price():
     assert drafting.get_x() == 1.25, "drafting stands behind verifying"
     with pytest.raises(ValueError, match="at least one contender"):
         why_it_pays({})
-
-
-def test_pictures_need_no_torch_and_no_pyplot():
-    code = (
-        "import sys, specdec_lab.show.real_plots as r, specdec_lab.show.run_plots as s\n"
-        "r.verify_costs({'a': {1: 1.0, 2: 2.0}})\n"
-        "s.tokens_per_round_by_task([{'task': 't', 'contender': 'c', 'tokens_per_round': 1.5}])\n"
-        "assert not {'torch', 'transformers', 'pandas', 'matplotlib.pyplot'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -186,11 +183,3 @@ def test_they_move_with_their_controls():
     ):
         sentences = explore(draw, x=Control(control)).check(every=True)
         assert len(set(sentences)) == len(Control(control).settings)
-
-
-def test_they_load_without_torch_and_without_pyplot():
-    code = "import sys, specdec_lab.show.sampling_plots; print(*({'torch', 'matplotlib'} & set(sys.modules)))"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        == "\n"
-    )

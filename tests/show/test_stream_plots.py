@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from specdec_lab.decoding.token_tree import TreeShape
@@ -277,12 +274,3 @@ def test_pruned_runs_stand_in_order():
     for wrong in ([], [row(), row(streams=2)]):
         with pytest.raises(ValueError, match="all of one N_s and one γ"):
             runs_by_kept(wrong)
-
-
-def test_pictures_need_no_torch_and_no_pyplot():
-    code = (
-        "import sys, specdec_lab.show.stream_plots as s\n"
-        "s.network(4, 2, 2)\n"
-        "assert not {'torch', 'transformers', 'matplotlib.pyplot'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 
 import pytest
 
@@ -211,12 +209,3 @@ def test_every_setting_of_a_slider_can_be_drawn():
         alpha=(0, 1, 0.25), gamma=gammas, cost_ratio=[0.1, 0, 1], shape=list(SHAPES), users=[1, 512],
         axis=["α", "acceptance rate"],
     ).check(every=True)  # fmt: skip
-
-
-def test_they_load_without_torch_and_without_pyplot():
-    code = (
-        "import sys, specdec_lab.show.theory_plots, specdec_lab.show.evidence_plots; "
-        "print(*({'torch', 'matplotlib', 'pandas'} & set(sys.modules)))"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout == "\n"
