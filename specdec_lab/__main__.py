@@ -6,12 +6,13 @@
     grade    say what is right and what is wrong with a solution of one's own, with the smallest case that shows it
     doctor   say in words what is wrong with this environment and what to do
 
-Exit codes: 0 all well, 1 a fault was found, 2 bad arguments, 130 interrupted.
+Exit codes: 0 all well, 1 a fault was found, 2 bad arguments, 130 interrupted, 141 nobody reads on (as in `| head`).
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -36,7 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 errors="replace"
             )  # a terminal that cannot print γ shows "?" instead of failing
     try:
-        return options.run(options)
+        code = options.run(options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it ends
+        return 141
     except (ValueError, TypeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

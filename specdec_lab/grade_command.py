@@ -30,6 +30,14 @@ FACTS = {
     "SIGABRT": "something in it gave up",
 }
 
+MODELS = """\
+input_ids is a list of ids. A model is never called as model(...), but
+  output = model.forward(torch.tensor([ids]), use_cache=True, past_key_values=cache)
+with cache=None at first. output.logits has the shape (1, n, vocabulary), one row for each
+id that was fed; output.past_key_values is the cache. Then
+  cache = model.truncate_cache(cache, length)
+keeps its first `length` positions. Nothing else may look into a cache."""
+
 
 def add_grade(commands: Any) -> None:
     """Add the command to an argparse subparsers object."""
@@ -37,14 +45,14 @@ def add_grade(commands: Any) -> None:
         "grade",
         help="say what is right and what is wrong with a solution of one's own",
         description="Exit codes: 0 all right (or only wasteful), 1 something is wrong, 2 no verdict.",
+        epilog=_calls(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     grade.add_argument("file", help="a Python file")
     grade.add_argument(
         "--kind", choices=KINDS, default="greedy", help="what it is a solution of (default: greedy)"
     )
-    grade.add_argument(
-        "--function", help="its name (default: " + ", ".join(n for n, _ in KINDS.values()) + ", by kind)"
-    )
+    grade.add_argument("--function", metavar="NAME", help="its name (default: by kind, see below)")
     grade.add_argument(
         "--beyond", action="store_true", help="greedy: also several end tokens and padded vocabularies"
     )
@@ -55,6 +63,16 @@ def add_grade(commands: Any) -> None:
     grade.set_defaults(run=run_grade)
 
 
+def _calls() -> str:
+    """How the functions are called, and how they call a model."""
+    width = max(map(len, KINDS))
+    lines = [
+        f"  {name:<{width}}  {kind.function}({kind.arguments})\n  {'':<{width}}  -> {kind.returns}"
+        for name, kind in KINDS.items()
+    ]
+    return "\n".join(["What is looked for, by kind. Arguments come by position:", *lines, "", MODELS])
+
+
 def run_grade(options: argparse.Namespace) -> int:
     """Print the report of a file; returns 0, 1 or 2."""
     file = Path(options.file)
@@ -63,7 +81,7 @@ def run_grade(options: argparse.Namespace) -> int:
     check_count(options.seconds, "--seconds")
     check_count(options.memory, "--memory")
     check_count(options.hints, "--hints", least=0)
-    function = options.function or KINDS[options.kind][0]
+    function = options.function or KINDS[options.kind].function
     result = grade_file(
         file,
         function,
@@ -82,7 +100,7 @@ def run_grade(options: argparse.Namespace) -> int:
         return NO_VERDICT
     from specdec_lab.teach.grading import Report
 
-    print(Report.from_dict(result))
+    print(Report.from_dict(result).text(getattr(sys.stdout, "encoding", None), in_terminal=True))
     if result["verdict"] == "wasteful":
         print(
             "Nothing is wrong. What is marked ~ gives the right answer, and does more work than it needs to."

@@ -79,13 +79,13 @@ def test_certify_finds_float32_equal_and_says_so(capsys):
 
 
 def test_certify_returns_1_for_a_fault(capsys, monkeypatch):
-    from specdec_lab.decoding import greedy
+    from specdec_lab.decoding import entry
     from specdec_lab.decoding.loop import Verdict
 
     def accepts_everything(proposal, logits, chance):
         return Verdict(range(len(proposal.tokens)), int(logits[-1].argmax()))
 
-    monkeypatch.setattr(greedy, "accept_greedy", accepts_everything)
+    monkeypatch.setattr(entry, "accept_greedy", accepts_everything)
     assert main(["certify", "--max-prompts", "2", "--max-new-tokens", "12"]) == 1
     assert re.search(r"[12] by faults\n.*this is a fault", capsys.readouterr().out)
 
@@ -162,3 +162,13 @@ def test_doctor_finds_a_damaged_weight_file(monkeypatch, tmp_path):
     (folder / "a.bin").write_bytes(b"damaged")
     finding = environment._assets()
     assert finding.level == environment.WRONG and "sha256 differs" in finding.sentence
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere a closed pipe is another error")
+def test_a_reader_who_goes_away_gets_no_traceback():
+    """As in `python -m specdec_lab doctor | head -1`, or when a pager is left early."""
+    command = [sys.executable, "-m", "specdec_lab", "doctor"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as child:
+        child.stdout.close()
+        said = child.stderr.read().decode()
+        assert child.wait(120) == 141 and said == ""

@@ -77,6 +77,13 @@ class AuditedModel(ScriptedModel):
         self.order.append(self.name)
         return output
 
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Not what a model here is for; the words are for whoever knows models from elsewhere."""
+        raise TypeError(
+            f"the {self.name} was called as model(…), and has to be as model.forward(tensor of shape (1, n), "
+            "use_cache=True, past_key_values=cache)"
+        )
+
     def truncate_cache(self, past_key_values: list[int], valid_length: int) -> list[int]:
         """Cuts in place and returns the cache as well, so that it does not matter which of the two is relied on."""
         super().truncate_cache(past_key_values, valid_length)

@@ -7,7 +7,7 @@ caches, the rate. Smaller cases are looked for on a fixed grid, from the smalles
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -16,7 +16,7 @@ from . import judgements
 from .audit import AGREES, HALF, HASH, NEVER, PROMPT, VOCABULARY, Case, follow
 from .checks import COUNTING, LONG_PROMPT, first_guess_wrong, larger_draft, wrong_text_or_no_refusal
 from .grading import WASTEFUL, Behaviour
-from .judgements import DRAFT, TARGET
+from .judgements import DRAFT, TARGET, judge_by, judge_where_right
 from .small_cases import NO_END, ONCE, PROMPTS, in_words, small_cases
 
 _AGREES, _NEVER = {"draft": AGREES}, {"draft": NEVER}
@@ -30,17 +30,15 @@ def _full(new: int, gamma: int, draft: str = AGREES, **more: Any) -> Case:
 # ---------------------------------------------------------------- how a case is judged
 
 
-def _by(judgement: Callable[..., str | None], *more: Any) -> Callable[[Any, Case], str | None]:
-    """A judgement of a run as a judge of a case; `runs.answered` tells where there is nothing to judge."""
-    return lambda runs, case: judgement(runs.answered(case), *more)
-
-
 def _refused_or_right(runs: Any, case: Case) -> str | None:
-    return wrong_text_or_no_refusal(runs(case))
+    found = wrong_text_or_no_refusal(runs(case))
+    if found:
+        runs.answered(case)
+    return found
 
 
-_text = _by(judgements.wrong_text)
-_rate = _by(judgements.miscounted_rate)
+_text = judge_by(judgements.wrong_text)
+_rate = judge_where_right(judgements.miscounted_rate)
 
 
 def _behaviour(
@@ -61,7 +59,7 @@ BEHAVIOURS = (
         "answers",
         "a pair comes back: token ids and the acceptance rate",
         [_full(1, 1, prompt=(1,)), _full(2, 1, prompt=(1,)), _full(6, 2, HALF), _full(12, 4, HALF)],
-        _by(judgements.no_answer),
+        judge_by(judgements.no_answer),
         small_cases(_ALL, lambda new, gamma: new <= 4 and gamma <= 2),
         "What does the sentence say: an error, another kind of answer, no end? Start with max_new_tokens = 1.",
         "Models are called as model.forward(tensor of shape (1, n), use_cache=True, past_key_values=cache). The answer has "
@@ -189,7 +187,7 @@ BEHAVIOURS = (
         "budget_of_one",
         "max_new_tokens = 1: one token comes",
         [_full(1, gamma, draft) for draft, gamma in product((AGREES, NEVER), (1, 4))],
-        _by(judgements.wrong_length),
+        judge_where_right(judgements.wrong_length),
         small_cases([_AGREES, _NEVER], lambda new, gamma: new == 1),
         "How many guesses can be of use when one token is wanted?",
         "None: the pass that would judge a guess brings a token of its own. And 0 accepted ÷ 0 drafted is no number.",
@@ -199,7 +197,7 @@ BEHAVIOURS = (
         "budget_of_gamma",
         "max_new_tokens = γ: exactly γ tokens come",
         [_full(gamma, gamma, draft) for draft, gamma in product((AGREES, HALF, NEVER), (2, 4, 8))],
-        _by(judgements.wrong_length),
+        judge_where_right(judgements.wrong_length),
         small_cases(_ALL, lambda new, gamma: new == gamma),
         "A round may add γ + 1 tokens. How many are wanted?",
         "Either draft less in the last round, or drop what is too much. The bonus counts as well.",
@@ -209,7 +207,7 @@ BEHAVIOURS = (
         "budget_of_gamma_plus_one",
         "max_new_tokens = γ + 1: exactly γ + 1 tokens come, in one round if all guesses are right",
         [_full(gamma + 1, gamma, draft) for draft, gamma in product((AGREES, HALF, NEVER), (1, 4, 8))],
-        _by(judgements.wrong_length),
+        judge_where_right(judgements.wrong_length),
         small_cases(_ALL, lambda new, gamma: new == gamma + 1),
         "What is left when one round is short by a single token?",
         "The last round has a budget of its own: what is still wanted, not max_new_tokens.",
@@ -219,7 +217,7 @@ BEHAVIOURS = (
         "gamma_above_budget",
         "γ > max_new_tokens: exactly max_new_tokens come",
         [_full(new, 8, draft) for draft, new in product((AGREES, NEVER), (2, 3, 5, 7))],
-        _by(judgements.wrong_length),
+        judge_where_right(judgements.wrong_length),
         small_cases(_ALL, lambda new, gamma: gamma > new > 1),
         "Who tells the draft that γ is more than can be used?",
         "The budget is checked once a round, and a round adds up to γ + 1 tokens: so cap what is drafted.",
@@ -229,7 +227,7 @@ BEHAVIOURS = (
         "input_left_alone",
         "the caller's list is as it was",
         [_full(9, 4, HALF)],
-        _by(judgements.list_changed),
+        judge_by(judgements.list_changed),
         small_cases(_ALL),
         "Is your sequence a list of your own?",
         "sequence = input_ids is a second name for the caller's list, and += changes it in place.",
@@ -240,7 +238,7 @@ BEHAVIOURS = (
         "one_target_pass_per_round",
         "the target makes one pass a round, and no round is too many",
         [_full(50, gamma, draft, rule=COUNTING) for draft, gamma in product((AGREES, HALF, NEVER), (1, 4))],
-        _by(judgements.too_many_passes, TARGET),
+        judge_where_right(judgements.too_many_passes, TARGET),
         small_cases(_ALL),
         "How many passes does the target need to judge K guesses?",
         "One: all guesses go in together, and every row judges one. Also: is the bonus kept? It saves a round.",
@@ -251,7 +249,7 @@ BEHAVIOURS = (
         "one_draft_pass_per_guess",
         "the draft makes one pass a guess, and at most one more a round",
         [_full(50, gamma, draft, rule=COUNTING) for draft, gamma in product((AGREES, HALF, NEVER), (1, 4))],
-        _by(judgements.too_many_passes, DRAFT),
+        judge_where_right(judgements.too_many_passes, DRAFT),
         small_cases(_ALL),
         "What does each pass of the draft bring?",
         "A guess; and a pass that catches up may be had for nothing, by feeding two tokens in the next one.",
@@ -262,7 +260,7 @@ BEHAVIOURS = (
         "target_reads_once",
         "no token is fed to the target twice without need",
         [_full(24, 4, draft, prompt=LONG_PROMPT) for draft in (AGREES, HALF, NEVER)],
-        _by(judgements.too_many_fed, TARGET, True),
+        judge_where_right(judgements.too_many_fed, TARGET, True),
         small_cases(_ALL),
         "What does the target's cache hold already?",
         "Everything confirmed but the last token. Only what it has not read needs to be fed: this token and the guesses.",
@@ -273,7 +271,7 @@ BEHAVIOURS = (
         "draft_reads_once",
         "no token is fed to the draft twice without need",
         [_full(24, 4, draft, prompt=LONG_PROMPT) for draft in (AGREES, HALF, NEVER)],
-        _by(judgements.too_many_fed, DRAFT, True),
+        judge_where_right(judgements.too_many_fed, DRAFT, True),
         small_cases(_ALL),
         "Does the draft start every round from an empty cache?",
         "Roll its cache back instead: what is confirmed stays.",
@@ -285,7 +283,7 @@ BEHAVIOURS = (
         "target_cache",
         "the target's cache holds confirmed text only, each token once",
         [_full(24, gamma, draft) for draft, gamma in product((NEVER, HALF, AGREES), (1, 2, 4))],
-        _by(judgements.foreign_entry_by_round, TARGET),
+        judge_where_right(judgements.foreign_entry_by_round, TARGET),
         small_cases(_ALL),
         "After a rejection, how long is the target's cache, and how long may it be?",
         "The pass put the last token and all guesses into it. What was rejected must go, before the next pass.",
@@ -295,7 +293,7 @@ BEHAVIOURS = (
         "draft_cache",
         "the draft's cache holds confirmed text and its own guesses, each token once",
         [_full(24, gamma, draft) for draft, gamma in product((NEVER, HALF), (1, 2, 4))],
-        _by(judgements.foreign_entry_by_round, DRAFT),
+        judge_where_right(judgements.foreign_entry_by_round, DRAFT),
         small_cases([_NEVER, *ONCE]),
         "The text is right whatever the draft's cache holds. So who would notice?",
         "The draft keeps its own rejected guesses unless its cache is cut like the target's, to the same text.",
@@ -305,7 +303,7 @@ BEHAVIOURS = (
         "draft_catches_up",
         "after a full acceptance the draft reads its own last guess before it goes on",
         [_full(24, gamma) for gamma in (1, 2, 4)],
-        _by(judgements.foreign_entry_by_round, DRAFT),
+        judge_where_right(judgements.foreign_entry_by_round, DRAFT),
         small_cases([_AGREES]),
         "The draft's last guess was never fed to the draft itself. When is it?",
         "After a full acceptance two tokens are missing in its cache: the last guess and the bonus.",
@@ -315,7 +313,7 @@ BEHAVIOURS = (
         "guessing_stops_at_the_end",
         "a draft that says the end token guesses no further in this round",
         _places(1, 2, 3, 6, 7, 8),
-        _by(judgements.guessed_behind_the_end),
+        judge_where_right(judgements.guessed_behind_the_end),
         small_cases([_AGREES], lambda new, gamma: gamma >= 2 and new > 2, lambda gamma: 1),
         "What is a guess behind an end token good for?",
         "It can never be used: if the end token is accepted the text is over, if not the guess is rejected.",

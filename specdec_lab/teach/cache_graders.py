@@ -78,7 +78,7 @@ def _refused(function: Callable[..., Any], example: Example) -> str | None:
     except ValueError:
         return None
     except Exception as error:
-        return f"expected a ValueError, got {type(error).__name__}: {error}."
+        raise NoAnswer(f"expected a ValueError, got {type(error).__name__}: {error}.") from None
     return f"expected a ValueError, got {'no error' if answer is None else 'an answer'}."
 
 

@@ -15,20 +15,54 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-# kind → (the function that is looked for, who grades it)
+
+class Kind(NamedTuple):
+    """What can be graded: the function that is looked for, its arguments, what it returns, and who grades it."""
+
+    function: str
+    arguments: str
+    returns: str
+    grader: str
+
+
+_LIKE_GREEDY = "target, draft, {}, max_new_tokens, gamma, eos_token_id"
 KINDS = {
-    "greedy": ("speculative_decode", "grader.check_speculative_decode"),
-    "sampling": ("speculative_sample", "sampling_grader.check_speculative_sample"),
-    "benchmark": ("benchmark_decoding", "benchmark_grader.check_benchmark_decoding"),
-    "residual": ("residual_distribution", "small_graders.check_residual_distribution"),
-    "accept": ("accept_prefix", "small_graders.check_accept_prefix"),
-    "truncation": ("truncate_cache", "cache_graders.check_truncation"),
-    "tree-mask": ("tree_mask", "cache_graders.check_tree_mask"),
+    "greedy": Kind(
+        "speculative_decode",
+        _LIKE_GREEDY.format("input_ids"),
+        "(token ids, acceptance rate)",
+        "grader.check_speculative_decode",
+    ),
+    "sampling": Kind(
+        "speculative_sample",
+        _LIKE_GREEDY.format("prompt") + ", sampling, chance",
+        "(new token ids, acceptance rate)",
+        "sampling_grader.check_speculative_sample",
+    ),
+    "benchmark": Kind(
+        "benchmark_decoding",
+        _LIKE_GREEDY.format("prompts") + ", warmup_runs=, num_runs=",
+        "a dict of six figures",
+        "benchmark_grader.check_benchmark_decoding",
+    ),
+    "residual": Kind(
+        "residual_distribution", "p, q", "a distribution", "small_graders.check_residual_distribution"
+    ),
+    "accept": Kind(
+        "accept_prefix", "drafted, choices", "how many are accepted", "small_graders.check_accept_prefix"
+    ),
+    "truncation": Kind(
+        "truncate_cache", "past_key_values, valid_length", "the cut cache", "cache_graders.check_truncation"
+    ),
+    "tree-mask": Kind(
+        "tree_mask", "parents, prefix_length", "rows of booleans", "cache_graders.check_tree_mask"
+    ),
 }
 BY_SYSTEM, BY_WATCHING, UNLIMITED = "limited by the system", "watched", "not limited on this system"
 
@@ -45,8 +79,7 @@ def main(order: str) -> None:
     """
     asked = json.loads(order)
     folder = Path(asked["folder"])
-    _, grader = KINDS[asked["kind"]]
-    module, name = grader.split(".")
+    module, name = KINDS[asked["kind"]].grader.split(".")
     check = getattr(import_module(f"specdec_lab.teach.{module}"), name)
 
     def finish(result: dict[str, Any]) -> None:
@@ -78,7 +111,10 @@ def load(file: Path) -> ModuleType:
     name = f"graded_{file.stem}"  # a file called random.py must not take the place of another module
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None:
-        raise NoVerdict(f"{file.name} is no Python file: its name must end in .py.")
+        raise NoVerdict(
+            f"{file.name} is no Python file: its name must end in .py. Copy a function of a notebook into one, with "
+            "everything that it needs."
+        )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -98,9 +134,10 @@ def load(file: Path) -> ModuleType:
 
 
 def find(module: ModuleType, name: str) -> Callable[..., Any]:
-    """The function of that name; `NoVerdict` with those that there are."""
-    function = getattr(module, name, None)
-    if callable(function):
+    """The function of that name; `NoVerdict` with those that there are, also where it is this package's own."""
+    function, file = getattr(module, name, None), Path(module.__file__).name
+    home = home_of(function)
+    if callable(function) and home.split(".")[0] != __package__.split(".")[0]:
         return function
     own = [
         n
@@ -110,9 +147,24 @@ def find(module: ModuleType, name: str) -> Callable[..., Any]:
     there = (
         f"there {'is' if len(own) == 1 else 'are'} {', '.join(own)}" if own else "there is no function at all"
     )
-    raise NoVerdict(
-        f"no function {name} in {Path(module.__file__).name}; {there}. --function NAME takes another."
-    )
+    if not callable(function):
+        raise NoVerdict(f"no function {name} in {file}; {there}. --function NAME takes another.")
+    there = f"{there}, and --function NAME takes another" if own else "it has no function of its own"
+    raise NoVerdict(f"{name} in {file} is not written there, but imported from {home}; {there}.")
+
+
+def home_of(function: Any) -> str:
+    """The name of the module in which a function is written; of a method, its object's class; of a partial, its function.
+
+    >>> home_of(Path.exists), home_of(partial(json.dumps, indent=1)), home_of(None)
+    ('pathlib', 'json', '')
+    """
+    while isinstance(function, partial):
+        function = function.func
+    if inspect.ismethod(function):
+        owner = function.__self__
+        function = owner if isinstance(owner, type) else type(owner)
+    return getattr(function, "__module__", None) or ""
 
 
 def limit_memory(megabytes: int, too_much: Callable[[], None]) -> str:

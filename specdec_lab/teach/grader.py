@@ -40,7 +40,8 @@ def check_speculative_decode(
         seconds: the longest that one call may take (None: 10); it takes milliseconds.
 
     Returns:
-        A `Report`: a table in a notebook and on `print`; `report.verdict`; `report.hint(name)`.
+        A `Report`: a table in a notebook and on `print`; `report.verdict`; `report.hint(name)`. Where no call gives an
+        answer, only the first line is judged; where the text is wrong, lines that any text would fulfil are not.
 
     Raises:
         TypeError: `function` cannot be called.

@@ -15,6 +15,7 @@ from . import report_views
 
 RIGHT, WASTEFUL, WRONG, UNJUDGED = "right", "wasteful", "wrong", "not judged"
 SCHEMA_VERSION = 1
+_SILENT, _GONE = "no answer", "no return"  # of one behaviour; both are wrong in the report
 MOST_TRIES = 1000  # so many smaller cases are tried for one behaviour: the whole grid of the greedy grader
 
 
@@ -26,6 +27,11 @@ class NoReturn(NoAnswer):
     """It used up its time or memory, so nothing more is asked of it."""
 
 
+class Undecided(Exception):
+    """The case shows nothing, for good or ill. Where all cases of a behaviour do so it is not judged, and the last message
+    says why."""
+
+
 @dataclass(frozen=True)
 class Behaviour:
     """One thing that a function has to do.
@@ -34,7 +40,7 @@ class Behaviour:
         name, expected: what it is called, and what is right, in half a sentence.
         cases: tried in this order until one fails.
         judge: (function, case) → None, or a sentence about what is wrong, or that and words for the case, if it has
-            chosen one itself. It may raise `NoAnswer`.
+            chosen one itself. It may raise `NoAnswer` and `Undecided`.
         hints: three, from a question to the very line.
         broken: what a failing case means, `WRONG` or `WASTEFUL`.
         smaller: cases from the smallest on, searched for one that fails as well; () where `cases` have that order.
@@ -113,10 +119,13 @@ class Report:
         raise KeyError(f"no behaviour {name!r}; there are {', '.join(f.name for f in self.findings)}")
 
     def hint(self, name: str) -> str:
-        """The next hint about a behaviour; there are three. `KeyError` for an unknown name."""
+        """The next hint about a behaviour; there are three, and none where nothing could be judged. `KeyError` for an
+        unknown name."""
         finding = self[name]
         if finding.status == RIGHT:
             return f"{name} is right: there is nothing to hint at."
+        if not finding.hints:
+            return f"{name}: {finding.found}"
         self.revealed[name] = number = min(self.revealed.get(name, 0) + 1, len(finding.hints))
         return f"Hint {number} of {len(finding.hints)}: {finding.hints[number - 1]}"
 
@@ -167,9 +176,10 @@ class Report:
         revealed = {item.name: len(item.hints) for item in findings if item.hints}
         return cls(written["title"], findings, list(written["notes"]), revealed)
 
-    def text(self, encoding: str | None = "utf-8") -> str:
-        """The table as text, in ASCII where `encoding` lacks the marks."""
-        return report_views.as_text(self, encoding)
+    def text(self, encoding: str | None = "utf-8", in_terminal: bool = False) -> str:
+        """The table as text, in ASCII where `encoding` lacks the marks. Its last line says how to get a hint: in Python, or
+        with `in_terminal` from `python -m specdec_lab grade`."""
+        return report_views.as_text(self, encoding, in_terminal)
 
     def __str__(self) -> str:
         return self.text(getattr(sys.stdout, "encoding", None))
@@ -182,7 +192,8 @@ class Report:
 
 
 def grade(title: str, function: Any, behaviours: Iterable[Behaviour]) -> Report:
-    """Try every behaviour on its cases and report. Whatever the function does, a report comes back.
+    """Try every behaviour on its cases and report. Whatever the function does, a report comes back. Where it never
+    gives an answer, only the first behaviour is wrong, and the others are not judged.
 
     Args:
         title: what is graded.
@@ -190,39 +201,50 @@ def grade(title: str, function: Any, behaviours: Iterable[Behaviour]) -> Report:
         behaviours: in the order in which they are taught.
     """
     findings: list[Finding] = []
-    stopped = ""
+    answered, stopped = False, ""
     for item in behaviours:
         if stopped:
             because = f"not judged: in {stopped} the function did not come back."
             findings.append(Finding(item.name, item.expected, UNJUDGED, because))
             continue
         status, found, case = _first_failure(item, function, item.cases)
-        if status == UNJUDGED:
-            status, stopped = WRONG, item.name
-        elif status != RIGHT:
+        stopped = item.name if status == _GONE else ""
+        if status in (item.broken, _SILENT):
             smaller = _first_failure(item, function, _at_most(MOST_TRIES, item.smaller))
-            if smaller[0] not in (RIGHT, UNJUDGED):
+            if smaller[0] in (item.broken, _SILENT):
                 status, found, case = smaller
-        if status == RIGHT:
-            findings.append(Finding(item.name, item.expected, RIGHT))
+        answered = answered or status not in (_SILENT, _GONE)
+        if status in (RIGHT, UNJUDGED):
+            findings.append(Finding(item.name, item.expected, status, found))
         else:
+            status = WRONG if status in (_SILENT, _GONE) else status
             found, words = (found, item.words(case)) if isinstance(found, str) else found
             findings.append(Finding(item.name, item.expected, status, found, words, item.hints, case))
+    if not answered and not stopped:
+        first = findings[0].name if findings else ""
+        because = f"not judged: no call gave an answer; see {first}."
+        findings[1:] = [Finding(item.name, item.expected, UNJUDGED, because) for item in findings[1:]]
     return Report(title, findings)
 
 
 def _first_failure(item: Behaviour, function: Any, cases: Iterable[Any]) -> tuple[str, Any, Any]:
-    """(status, what `judge` said, case) of the first case that fails; `UNJUDGED` where the function did not come back."""
+    """(status, what `judge` said, case) of the first case that fails: `item.broken`, `_SILENT` or `_GONE`. Where none does,
+    `RIGHT`, or `UNJUDGED` if all were undecided."""
+    decided, why = False, ""
     for case in cases:
         try:
             sentence = item.judge(function, case)
         except NoReturn as error:
-            return UNJUDGED, str(error), case
+            return _GONE, str(error), case
         except NoAnswer as error:
-            return WRONG, str(error), case
+            return _SILENT, str(error), case
+        except Undecided as error:
+            why = f"not judged: {error}."
+            continue
         if sentence:
             return item.broken, sentence, case
-    return RIGHT, "", None
+        decided = True
+    return (UNJUDGED, why, None) if why and not decided else (RIGHT, "", None)
 
 
 def _at_most(count: int, items: Iterable[Any]) -> Iterable[Any]:

@@ -1,14 +1,18 @@
 """What can be wrong with one run of a decoder: each function takes a `Run` and returns None, or a sentence about it.
 
 The sentence says what was expected and what came; the case that was run is told by whoever asks. `checks.py` puts these
-questions to whole series of cases, `behaviours.py` to smaller ones.
+questions to whole series of cases, `behaviours.py` to smaller ones, by the two judges at the end.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from specdec_lab.decoding.checks import check_end_tokens
 
-from .audit import AuditedModel, Counts, Run, allowed_counts, common_length, short
+from .audit import AuditedModel, Case, Counts, Run, allowed_counts, common_length, short
+from .grading import Undecided
 
 TARGET, DRAFT = "target", "draft"
 
@@ -223,3 +227,27 @@ def _round_of(run: Run, name: str, index: int) -> int:
     first_held, first_fed = run.target.passes_seen[0] if run.target.passes_seen else ([], [])
     prefill = len(run.target.passes_seen) > 1 and len(first_held) + len(first_fed) < len(run.case.prompt)
     return max(1, before + 1 - prefill)
+
+
+# ---------------------------------------------------------------- as judges of a case
+
+Judge = Callable[[Any, Case], "str | None"]  # (the runs of a function, a case) → what is wrong
+
+
+def judge_by(judgement: Callable[..., str | None], *more: Any) -> Judge:
+    """A judgement of a run as a judge of a case; `runs.answered` tells where there is nothing to judge."""
+    return lambda runs, case: judgement(runs.answered(case), *more)
+
+
+def judge_where_right(judgement: Callable[..., str | None], *more: Any) -> Judge:
+    """The same for lengths, work, caches and rates. A run whose text is wrong may show a fault of theirs, but it is no
+    praise: whoever decodes nothing has clean caches."""
+
+    def judge(runs: Any, case: Case) -> str | None:
+        run = runs.answered(case)
+        found = judgement(run, *more)
+        if not found and wrong_text(run):
+            raise Undecided("the text is wrong in every case")
+        return found
+
+    return judge

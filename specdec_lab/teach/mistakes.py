@@ -16,7 +16,7 @@ import torch
 
 from specdec_lab.decoding.checks import check_count, check_end_tokens
 from specdec_lab.decoding.drafters import NoDrafter
-from specdec_lab.decoding.greedy import speculative_rounds
+from specdec_lab.decoding.entry import speculative_rounds
 from specdec_lab.decoding.rounds import PLAIN, Round
 from specdec_lab.decoding.session import Session
 from specdec_lab.measure.interleave import Decoder, Timing, check_prompts, take_turns, timed
@@ -31,7 +31,7 @@ UNCACHED, REMEMBERED = "uncached", "remembered"
 
 @dataclass(frozen=True)
 class Recorded:
-    """Every decode of a benchmark that took turns. Made by `record`.
+    """Every decode of a benchmark that took turns. Made by `record_legs`.
 
     Attributes:
         legs: name → runs → one `Timing` for each prompt. The first run is the warm-up.
@@ -55,7 +55,7 @@ class Recorded:
         return sum(len(timing.trace.new_tokens) for timing in self.decodes(leg))
 
 
-def record(
+def record_legs(
     target_model: Any,
     draft_model: Any,
     prompts: Sequence[Any],

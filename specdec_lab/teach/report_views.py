@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .grading import Finding, Report
 
 WIDTH = 110
+HINTS = 3  # of every behaviour
 MARKS = {"right": "✓", "wasteful": "~", "wrong": "✗", "not judged": "?"}
 ASCII_MARKS = {"right": "+", "wasteful": "~", "wrong": "x", "not judged": "?"}
 _COLOURS = {"right": GREEN, "wasteful": ORANGE, "wrong": VERMILION, "not judged": GREY}
@@ -43,11 +44,40 @@ def sentence(report: Report) -> str:
 
 
 def _advice(report: Report) -> str:
-    first = next((item for item in report.findings if item.status == "wrong"), None)
-    first = first or next((item for item in report.findings if item.status == "wasteful"), None)
-    if first is None:
+    first = _first(report)
+    if not first:
         return ""
-    return f"Begin with {first.name}; what follows may come from it."
+    return f"Begin with {first}" + ("; what follows may come from it." if len(report.broken) > 1 else ".")
+
+
+def _first(report: Report) -> str:
+    """With what to begin: the first that is wrong, or wasteful if none is; "" where there is neither."""
+    return next(
+        (n for s in ("wrong", "wasteful") for n, item in report.broken.items() if item.status == s), ""
+    )
+
+
+def _how_to_ask(report: Report, in_terminal: bool) -> str:
+    """How to come by a hint where the text is read; "" where all have been shown."""
+    if not in_terminal:
+        return f'For a hint about it: report.hint("{_first(report)}"), up to three times.'
+    shown = max(report.revealed.values(), default=0)
+    return f"For {'a further' if shown else 'a'} hint: --hints {shown + 1}." if shown < HINTS else ""
+
+
+def _unjudged(report: Report) -> dict[str, list[str]]:
+    """Why → the behaviours that were not judged for this reason."""
+    why: dict[str, list[str]] = {}
+    for item in report.findings:
+        if item.status == "not judged":
+            why.setdefault(item.found, []).append(item.name)
+    return why
+
+
+def _in_one_line(names: list[str]) -> tuple[str, str]:
+    """How many, and which of them a line has room for."""
+    count = f"{len(names)} more line{'s' * (len(names) > 1)}"
+    return count, textwrap.shorten(", ".join(names), WIDTH - len(count) - 8, placeholder=" …")
 
 
 def _repeats(report: Report) -> dict[str, str]:
@@ -65,27 +95,29 @@ def _repeats(report: Report) -> dict[str, str]:
 # ---------------------------------------------------------------- text
 
 
-def as_text(report: Report, encoding: str | None) -> str:
-    """One line a behaviour, and what was found beneath it where it is not right."""
+def as_text(report: Report, encoding: str | None, in_terminal: bool = False) -> str:
+    """One line a behaviour, and what was found beneath it where it is not right; those that were not judged together."""
     width = max((len(item.name) for item in report.findings), default=0)
     again = _repeats(report)
     lines = [sentence(report), *report.notes, ""]
-    for item in report.findings:
+    for item in (item for item in report.findings if item.status != "not judged"):
         lines += _wrapped(f"{MARKS[item.status]} {item.name:<{width}}  ", item.expected, width + 4)
         if item.name in again:
             lines.append(f"      found  the same as in {again[item.name]}")
-        elif item.status == "not judged":
-            lines += _wrapped("      found  ", item.found, 13)
         elif item.status != "right":
             lines += _wrapped("      found  ", item.found, 13)
             for first, part in zip(("      case   ", " " * 13), item.case.split("\n"), strict=False):
                 lines += _wrapped(first, part, 13)
         for number in range(report.revealed.get(item.name, 0)):
             lines += _wrapped(f"      hint {number + 1} ", item.hints[number], 13)
+    for why, names in _unjudged(report).items():
+        lines += [
+            f"{MARKS['not judged']} {': '.join(_in_one_line(names))}",
+            *_wrapped("      found  ", why, 13),
+        ]
     advice = _advice(report)
     if advice:
-        how = "For a hint about it: report.hint(…), three times, or --hints 1 on the command line."
-        lines += ["", *_wrapped("", f"{advice} {how}", 0)]
+        lines += ["", *_wrapped("", f"{advice} {_how_to_ask(report, in_terminal)}", 0)]
     text = "\n".join(lines)
     return text if _can_print(encoding) else _to_ascii(text)
 
@@ -123,7 +155,12 @@ def _to_ascii(text: str) -> str:
 def as_html(report: Report) -> str:
     """A table without scripts and ids; hints are nested details, closed until asked for."""
     again = _repeats(report)
-    rows = "".join(_row(item, again.get(item.name)) for item in report.findings)
+    rows = "".join(
+        _row(item, again.get(item.name)) for item in report.findings if item.status != "not judged"
+    )
+    for why, names in _unjudged(report).items():
+        count, which = _in_one_line(names)
+        rows += _cells("not judged", escape(count), escape(which), escape(why))
     notes = "".join(f"<p>{escape(note)}</p>\n" for note in report.notes)
     advice = _advice(report)
     return (
@@ -137,11 +174,6 @@ def as_html(report: Report) -> str:
 
 
 def _row(item: Finding, same_as: str | None) -> str:
-    colour = _COLOURS[item.status]
-    mark = (
-        f'<span role="img" aria-label="{item.status}" title="{item.status}" '
-        f'style="background:{colour.lower()}55;padding:1px 6px;border-radius:3px">{MARKS[item.status]}</span>'
-    )
     if same_as:
         last = f"the same as in <code>{escape(same_as)}</code>"
     elif item.case:
@@ -153,10 +185,15 @@ def _row(item: Finding, same_as: str | None) -> str:
         )
     else:
         last = escape(item.found)
-    return (
-        f"<tr><td>{mark}</td><td><code>{escape(item.name)}</code></td><td>{escape(item.expected)}</td>"
-        f"<td>{last}</td></tr>\n"
+    return _cells(item.status, f"<code>{escape(item.name)}</code>", escape(item.expected), last)
+
+
+def _cells(status: str, *rest: str) -> str:
+    mark = (
+        f'<span role="img" aria-label="{status}" title="{status}" '
+        f'style="background:{_COLOURS[status].lower()}55;padding:1px 6px;border-radius:3px">{MARKS[status]}</span>'
     )
+    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in (mark, *rest))}</tr>\n"
 
 
 def _nested(hints: tuple[str, ...]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from specdec_lab.decoding.chance import Chance
-from specdec_lab.decoding.greedy import speculative_rounds
+from specdec_lab.decoding.entry import speculative_rounds
 from specdec_lab.decoding.rounds import Trace
 from specdec_lab.decoding.sampling import Sampling
 from specdec_lab.measure.law import Law, law, target_law

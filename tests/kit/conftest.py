@@ -11,9 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "browser"))
-collect_ignore = [] if all(map(find_spec, ("nbconvert", "pdoc", "latex2mathml"))) else ["test_kit_builder.py"]
-if collect_ignore:
-    collect_ignore.append("test_whole_kit.py")
+NEEDED = ("nbconvert", "pdoc", "latex2mathml", "PIL")
+collect_ignore = (
+    [] if all(map(find_spec, NEEDED)) else ["test_kit_builder.py", "test_kit_slides.py", "test_whole_kit.py"]
+)
 
 HANG = 60_000  # ms; a guard against hanging, not a measurement
 

@@ -5,6 +5,7 @@ One build serves all tests here, so they stay in one file, which `--dist loadsco
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from specdec_lab.teach.kit import __main__ as command
+from specdec_lab.teach.kit.build import build
+from specdec_lab.teach.kit.lessons import read_lessons
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
@@ -45,14 +48,23 @@ WRONG = """smallest => {
         };
         measure();
         if (body.classList.contains("scrolls")) found.push(`${at} scrolls`);
+        if (leaf.matches(".picture")) {
+            if (body.getBoundingClientRect().height > 63) found.push(`${at}: the caption has more than two lines`);
+            if (leaf.nextElementSibling?.querySelector(".more")) found.push(`${at}: the caption goes on`);
+        }
+        const parts = [...body.children].filter((one) => !one.hidden);
+        if (parts.length && parts.every((one) => /^H[1-6]$/.test(one.tagName))) found.push(`${at}: only a heading`);
         for (const slider of frame.querySelectorAll(".specdec-player input"))
             for (let step = 0; step <= +slider.max; step++) {
                 slider.value = step;
                 slider.oninput();
                 hidden(frame.querySelector(".picture"));
             }
-        for (const image of frame.querySelectorAll("img"))
-            if (!image.alt || image.getBoundingClientRect().height < 300) found.push(`${at}: a picture is small or wordless`);
+        for (const image of frame.querySelectorAll("img")) {
+            const {width, height} = image.getBoundingClientRect();
+            const scale = Math.min(width / image.naturalWidth, height / image.naturalHeight);
+            if (!image.alt || height < 300 || scale < 0.6) found.push(`${at}: a picture is small or wordless`);
+        }
         const walker = document.createTreeWalker(frame, NodeFilter.SHOW_TEXT);
         while (walker.nextNode()) {
             const parent = walker.currentNode.parentElement;
@@ -170,6 +182,56 @@ def test_no_slide_of_any_deck_overflows(kit, offline):
         assert wrong == {}
         assert (seen.fetched, seen.errors) == ([], [])
     assert slides > 20 * len(NAMES)
+
+
+def test_every_cell_is_the_address_of_its_slide(kit, offline):
+    with offline() as seen:
+        for lesson in read_lessons(kit.folder / "notebooks"):
+            seen.page.goto(kit.uri(f"slides/{lesson.name}.html"))
+            seen.page.wait_for_function(READY)
+            names = seen.page.evaluate("[...document.querySelectorAll('[id]')].map((one) => one.id)")
+            assert len(set(names)) == len(names), lesson.name
+            assert {cell.id for cell in lesson.cells} <= set(names), lesson.name
+        assert (seen.fetched, seen.errors) == ([], [])
+
+
+def test_from_a_cut_in_the_notes_to_its_marked_slides(kit, offline):
+    with offline() as seen:
+        page = seen.page
+        page.goto(kit.uri("instructor/01_one_token_at_a_time.html"))
+        page.get_by_role("link", name="slide of ceiling-question").first.click()
+        page.wait_for_function(READY)
+        assert page.url.endswith("#/ceiling-question")
+        marks = page.locator("section.present > section.present > .cuts")
+        assert page.evaluate("Reveal.getCurrentSlide().id") == "ceiling-question"
+        assert marks.inner_text().split() == ["15", "45", "min"]
+        page.keyboard.press("ArrowDown")
+        assert page.evaluate("Reveal.getCurrentSlide().id") == "" and marks.is_visible(), "still that cell"
+        assert (seen.fetched, seen.errors) == ([], [])
+
+
+def test_print_mode_gives_every_slide_a_page(kit, offline):
+    with offline() as seen:
+        page = seen.page
+        page.goto(kit.uri("slides/01_one_token_at_a_time.html") + "?print-pdf")
+        page.wait_for_function(READY)
+        page.wait_for_function("document.querySelectorAll('.pdf-page').length === Reveal.getTotalSlides()")
+        slides = page.evaluate("Reveal.getTotalSlides()")
+        pages = re.findall(rb"/Type\s*/Page[^s]", page.pdf(prefer_css_page_size=True))
+        assert len(pages) == slides > 40
+
+
+def test_the_kit_for_students_has_nothing_of_the_instructors(tmp_path):
+    made = build(NOTEBOOKS, tmp_path / "kit", ROOT, package=False, students=True)
+    files = [path.relative_to(made.folder).as_posix() for path in made.folder.rglob("*")]
+    assert not [name for name in files if "solutions" in name or "instructor" in name]
+    assert {f"notebooks/exercises/{name}.ipynb" for name in LESSONS} <= set(files)
+    for path in made.folder.rglob("*"):
+        if path.suffix in {".html", ".ipynb"}:
+            linked = re.findall(
+                r'(?:href="|\]\()[./]*(?:solutions|instructor)/[^")]*', path.read_text("utf-8")
+            )
+            assert linked == [], path.name
 
 
 def test_nothing_is_lost_between_the_notebook_and_the_slides(kit, offline):

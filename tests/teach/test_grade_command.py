@@ -56,6 +56,7 @@ def test_a_wasteful_one_exits_with_0_and_a_note(capsys):
     shown = capsys.readouterr().out
     assert "1 wasteful" in shown and "~ draft_reads_once" in shown and "Nothing is wrong." in shown
     assert "hint 2" in shown and "hint 3" not in shown
+    assert "Begin with draft_reads_once. For a further hint: --hints 3.\n" in shown and "report." not in shown
 
 
 def test_other_kinds_look_for_other_functions(tmp_path, capsys):
@@ -65,9 +66,29 @@ def test_other_kinds_look_for_other_functions(tmp_path, capsys):
     assert main(["grade", str(file), "--kind", "accept"]) == 1
     shown = capsys.readouterr().out
     assert "✗ stops_at_the_first_difference" in shown and "accept_prefix([5, 6], [7, 6, 8])" in shown
-    for _, grader in graded_file.KINDS.values():
-        module, name = grader.split(".")
-        assert callable(getattr(import_module(f"specdec_lab.teach.{module}"), name))
+
+
+def test_help_says_how_each_function_and_a_model_is_called(capsys):
+    with pytest.raises(SystemExit):
+        main(["grade", "--help"])
+    shown = capsys.readouterr().out
+    assert (
+        "model.forward(torch.tensor([ids]), use_cache=True, past_key_values=cache)" in shown
+        and shown.isascii()
+    )
+    for kind in graded_file.KINDS.values():
+        assert f"{kind.function}({kind.arguments})\n" in shown
+        module, name = kind.grader.split(".")
+        asked = re.search(
+            r"`function\(([^)]*)\)|$", getattr(import_module(f"specdec_lab.teach.{module}"), name).__doc__
+        )
+        told = [part.removesuffix("_model").strip("=…\n ") for part in (asked[1] or "").split(",")]
+        given = [part.strip("= ") for part in kind.arguments.split(",")]
+        assert told == given or kind.function == "speculative_decode"
+    assert (
+        graded_file.KINDS["greedy"].arguments
+        == "target, draft, input_ids, max_new_tokens, gamma, eos_token_id"
+    )
 
 
 def test_a_wrong_one_exits_with_1(tmp_path, capsys):
@@ -82,6 +103,23 @@ def test_a_wrong_one_exits_with_1(tmp_path, capsys):
 
 
 NO_VERDICT = {
+    "only imported": (
+        "from specdec_lab import speculative_decode\n",
+        r"speculative_decode in my_solution\.py is not written there, but imported from specdec_lab\.decoding\.\w+; it has",
+    ),
+    "imported beside another": (
+        "from specdec_lab import speculative_decode\ndef by_hand():\n    pass\n",
+        "is not written there, .*; there is by_hand, and --function NAME takes another",
+    ),
+    "a method of the package": (
+        "from specdec_lab.teach.plain_loop import PlainLoop\nspeculative_decode = PlainLoop().decode\n",
+        "imported from specdec_lab.teach.plain_loop",
+    ),
+    "a partial of the package": (
+        "import functools, specdec_lab\nspeculative_decode = functools.partial(specdec_lab.speculative_decode)\n",
+        "imported from specdec_lab.decoding",
+    ),
+    "no Python file": ("{}", r"its name must end in \.py\. Copy a function of a notebook"),
     "syntax error": ("x = 1\ndef f(:\n", r"my_solution\.py cannot be read: .* in line 2"),
     "missing module": (
         "import torch\nimport nowhere_to_be_found\n",
@@ -105,13 +143,29 @@ def test_no_verdict_is_a_sentence_and_exit_code_2(tmp_path, capfd, name):
     body, says = NO_VERDICT[name]
     report = tmp_path / "report.json"
     limits = ["--seconds", "2" if "endless" in name else "60", "--memory", "200"]
-    file = written(tmp_path, body)
+    file = written(tmp_path, body, *["my_solution.ipynb"] * (name == "no Python file"))
     assert main(["grade", str(file), "--json", str(report), *limits]) == 2
     shown = capfd.readouterr()
     assert shown.out == "" and re.match(f"No verdict: .*({says})", shown.err) and shown.err.count("\n") == 1
     assert "Traceback" not in shown.err
     found = json.loads(report.read_text(encoding="utf-8"))
     assert found["verdict"] == "none" and re.search(says, found["problem"]) and found["behaviours"] == []
+
+
+def test_a_loop_of_ones_own_from_the_package_s_pieces_is_graded(tmp_path, capsys):
+    """Lesson 12 asks for a class that changes one method."""
+    file = written(
+        tmp_path,
+        """
+        from specdec_lab.teach.plain_loop import PlainLoop
+        class Mine(PlainLoop):
+            def room(self, wanted):
+                return 0
+        speculative_decode = Mine().decode
+        """,
+    )
+    assert main(["grade", str(file)]) == 1
+    assert "1 wrong" in capsys.readouterr().out
 
 
 def test_an_endless_loop_and_a_hog_in_the_function_are_findings(tmp_path):

@@ -269,7 +269,7 @@ def test_useless_functions_get_sentences(function, says):
     report = check_speculative_decode(function)
     assert report.verdict == WRONG and len(report.findings) == len(BEHAVIOURS)
     if says:
-        assert re.search(says, report["answers"].found) and "the same as in answers" in report.text()
+        assert re.search(says, report["answers"].found)
     else:
         assert "the text ends after 0 new tokens" in report["agreeing_draft"].found
 
@@ -337,6 +337,11 @@ def test_hints_are_revealed_one_by_one():
         flat = " ".join(report.text().split())
         assert [each in flat for each in hints] == [i < number for i in range(3)]
     assert report.hint(name) == f"Hint 3 of 3: {hints[2]}"
+    assert report.text().endswith('report.hint("rate_of_a_perfect_draft"), up to three times.')
+    assert "--hints" not in report.text() and "report.hint" not in report.text(in_terminal=True)
+    assert report.text(in_terminal=True).endswith("; what follows may come from it."), (
+        "there are no more hints"
+    )
     assert report.hint("answers") == "answers is right: there is nothing to hint at."
     with pytest.raises(KeyError, match="no behaviour 'nonsense'; there are answers"):
         report.hint("nonsense")
@@ -421,6 +426,7 @@ def test_json_for_course_tools():
         "hints": [],
     }
     assert Report.from_dict(written).text() == report.text()
+    assert Report.from_dict(written).text(in_terminal=True).endswith("For a further hint: --hints 2.")
     with pytest.raises(ValueError, match="schema_version must be 1, got 2"):
         Report.from_dict(written | {"schema_version": 2})
 

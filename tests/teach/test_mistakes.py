@@ -9,7 +9,7 @@ import torch
 
 from specdec_lab import autoregressive_decode, benchmark_decoding, speculative_decode
 from specdec_lab.decoding.drafters import NoDrafter
-from specdec_lab.decoding.greedy import speculative_rounds
+from specdec_lab.decoding.entry import speculative_rounds
 from specdec_lab.measure.interleave import timed
 from specdec_lab.measure.simulated import (
     END_TOKEN,
@@ -27,7 +27,7 @@ from specdec_lab.teach.mistakes import (
     headlines,
     in_order,
     ratio_of_mean_rates,
-    record,
+    record_legs,
     uncached_rounds,
 )
 
@@ -44,7 +44,7 @@ READ = (
 def recorded(pace=steady, gamma=4, **more):
     machine = SimulatedMachine(pace)
     with machine.clock():
-        return record(*counting_pair(machine), PROMPTS, 32, gamma, END_TOKEN, **more)
+        return record_legs(*counting_pair(machine), PROMPTS, 32, gamma, END_TOKEN, **more)
 
 
 RECORDED = recorded()
@@ -135,7 +135,7 @@ def test_bad_counts_are_refused_before_any_pass(argument):
     target, draft = counting_pair(SimulatedMachine())
     given = {"max_new_tokens": 4, "gamma": 2, "eos_token_id": None, "num_runs": 1} | {argument: 0}
     with pytest.raises(ValueError, match=argument):
-        record(target, draft, PROMPTS, **given)
+        record_legs(target, draft, PROMPTS, **given)
     assert not target.calls and not draft.calls
 
 
@@ -199,7 +199,7 @@ def test_plain_decoding_without_a_cache_writes_the_same_text(tiny_llama):
 
 
 def test_real_models_can_be_recorded(tiny):
-    runs = record(tiny.target, tiny.drafts["half"], tiny.prompts, 12, 3, None, num_runs=1)
+    runs = record_legs(tiny.target, tiny.drafts["half"], tiny.prompts, 12, 3, None, num_runs=1)
     truths = [list(reference.tokens[:12]) for reference in tiny.references]
     for leg in runs.legs.values():
         for run in leg:

@@ -31,6 +31,11 @@ def main(arguments: list[str] | None = None) -> int:
         type=Path,
         help="folder with pyproject.toml, which the wheel is built from (default: the one above the notebooks)",
     )
+    parser.add_argument(
+        "--students",
+        action="store_true",
+        help="leave out all solutions and the instructor's notes: a kit to hand out",
+    )
     options = parser.parse_args(arguments)
     try:
         from .build import build
@@ -41,7 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
 
     start = time.perf_counter()
     try:
-        made = build(options.notebooks, options.out, options.source or options.notebooks.resolve().parent)
+        source = options.source or options.notebooks.resolve().parent
+        made = build(options.notebooks, options.out, source, students=options.students)
     except KitError as error:
         print(f"no kit: {error}", file=sys.stderr)
         return 2

@@ -21,7 +21,7 @@ from specdec_lab.show.front_picture import PICTURE, SENTENCE
 
 from .check import check
 from .deck import deck_of
-from .instructor import Notes, body_of, places, read_notes
+from .instructor import Notes, body_of, cuts_of, places, read_notes
 from .lessons import KitError, Lesson, Links, read_lessons, relative
 from .live import write_live_copy
 from .package import build_reference, build_wheel, version_of
@@ -44,7 +44,7 @@ class Made:
     copies: int
 
 
-def build(notebooks: Path, out: Path, source: Path, *, package: bool = True) -> Made:
+def build(notebooks: Path, out: Path, source: Path, *, package: bool = True, students: bool = False) -> Made:
     """Build a kit from the notebooks in a folder that have been run. Any warning is an error.
 
     Args:
@@ -52,24 +52,28 @@ def build(notebooks: Path, out: Path, source: Path, *, package: bool = True) -> 
         out: folder to write; it is replaced if it is an earlier kit. The zip is written beside it.
         source: folder with pyproject.toml.
         package: False leaves out wheel and reference, which take most of the time.
+        students: True leaves out the solutions and the instructor's notes, and every link to them.
 
     Raises:
         KitError: a notebook that has not been run, a link to nothing, a picture without words, anything that would be
             fetched from elsewhere, or an `out` that holds something else.
     """
-    lessons = read_lessons(notebooks)
+    found = read_lessons(notebooks)
+    lessons = [lesson for lesson in found if not (students and lesson.kind == "solutions")]
+    left_out = {lesson.name for lesson in found} - {lesson.name for lesson in lessons}
+    notes = [] if students else read_notes(notebooks)
     version = version_of(source)
     clear(out)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         shutil.copytree(HERE / "static", out / "static")
         (out / "static" / "code.css").write_text(code_colours(), encoding="utf-8")
-        writer = _Writer(lessons, read_notes(notebooks), out)
+        writer = _Writer(lessons, notes, out, left_out)
         writer.write()
         wheel = build_wheel(source, out / "wheel").name if package else None
         if package:
             build_reference(source, out / "api")
-        writer.index(version, wheel)
+        writer.index(version, wheel, students)
         for name in ("LICENSE", "LICENSE-prose"):
             shutil.copy(source / name, out)
     check(out)
@@ -99,9 +103,9 @@ def clear(out: Path) -> None:
 class _Writer:
     """Writes index, pages, decks and notebooks."""
 
-    def __init__(self, lessons: list[Lesson], notes: list[Notes], out: Path) -> None:
+    def __init__(self, lessons: list[Lesson], notes: list[Notes], out: Path, left_out: set[str]) -> None:
         self._lessons, self._notes, self._out = lessons, notes, out
-        self._links = Links([lesson.name for lesson in lessons], "lessons", OTHERS | places(notes))
+        self._links = Links([lesson.name for lesson in lessons], "lessons", OTHERS | places(notes), left_out)
         self._renderer = Renderer(out, self._links)
         self._names = {lesson.name for lesson in lessons}
         self._templates = Environment(
@@ -141,21 +145,29 @@ class _Writer:
     def _deck(self, lesson: Lesson) -> None:
         page = f"slides/{lesson.name}.html"
         self._renderer.place(lesson.name, page)
-        self._put("deck", page, lesson=lesson, columns=deck_of(lesson, self._renderer))
+        note = self._note_of(lesson) if lesson.kind == "" else None
+        columns = deck_of(lesson, self._renderer, cuts_of(note) if note else None)
+        self._put("deck", page, lesson=lesson, columns=columns)
 
     def _notebooks(self, lesson: Lesson) -> None:
-        """The notebook as it was run, and its live-coding copy."""
+        """The notebook as it was run, without links that lead out of the kit's notebooks, and its live-coding copy."""
         write_live_copy(lesson, self._out / "live")
         path = self._out / "notebooks" / f"{lesson.name}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(lesson.notebook, path)
+        notebook = nbformat.from_dict(lesson.notebook)
+        for cell in notebook.cells:
+            if cell.cell_type == "markdown":
+                cell.source = self._links.of_a_notebook(cell.source, lesson.name)
+        nbformat.write(notebook, path)
 
     def _note(self, note: Notes) -> None:
         page, lesson = f"{note.name}.html", note.name.partition("/")[2]
         self._renderer.place(note.name, page)
-        target = relative(f"lessons/{lesson}.html", page) if lesson in self._names else None
-        body = body_of(note, self._renderer, target)
-        self._put("notes", page, note=note, body=body, lesson=lesson if target else None)
+        body = body_of(note, self._renderer, [one.name for one in self._lessons if one.kind == ""])
+        self._put("notes", page, note=note, body=body, lesson=lesson if lesson in self._names else None)
+
+    def _note_of(self, lesson: Lesson) -> Notes | None:
+        return next((one for one in self._notes if one.name == f"instructor/{lesson.base}"), None)
 
     def _siblings(self, lesson: Lesson) -> list[tuple[str, str]]:
         """The other notebooks of the same number: (what it is, name)."""
@@ -163,7 +175,7 @@ class _Writer:
         names = [(word, f"{kind}/{lesson.base}".lstrip("/")) for kind, word in words.items()]
         return [(word, name) for word, name in names if name in self._names and name != lesson.name]
 
-    def index(self, version: str, wheel: str | None) -> None:
+    def index(self, version: str, wheel: str | None, students: bool) -> None:
         """The first page; what it leads to must be there."""
         rows = []
         for lesson in (one for one in self._lessons if one.kind == ""):
@@ -176,13 +188,11 @@ class _Writer:
                     "goals": [self._renderer.markdown(goal) for goal in lesson.goals],
                     "siblings": self._siblings(lesson),
                     "minutes": minutes,
-                    "note": next(
-                        (one for one in self._notes if one.name == f"instructor/{lesson.base}"), None
-                    ),
+                    "note": self._note_of(lesson),
                 }
             )
         parts = sorted(path.stem for path in (self._out / "api" / MODULE).glob("*.html"))
-        facts = {"version": version, "wheel": wheel, "module": MODULE, "parts": parts}
+        facts = {"version": version, "wheel": wheel, "module": MODULE, "parts": parts, "students": students}
         pictures = self._out / "pictures"
         pictures.mkdir(exist_ok=True)
         shutil.copy(PICTURE, pictures)

@@ -80,12 +80,8 @@ def fault(path: Path, tag: str, link: str, pages: dict[Path, _Page]) -> str:
     target = (path.parent / unquote(file.partition("?")[0])).resolve() if file else path
     if not target.exists() or target.is_dir():
         return f"the link {link!r} leads to nothing"
-    # "/…" is a slide; pdoc links to the names of private classes, which have no place in the reference
-    if (
-        anchor
-        and not anchor.startswith(("/", "_"))
-        and target in pages
-        and unquote(anchor) not in pages[target].ids
-    ):
+    anchor = anchor.removeprefix("/")  # reveal.js writes so where a slide is meant
+    # pdoc links to the names of private classes, which have no place in the reference
+    if anchor and not anchor.startswith("_") and target in pages and unquote(anchor) not in pages[target].ids:
         return f"the link {link!r} leads to a page that has no such place"
     return ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import nbformat
 
 KINDS = ("", "exercises", "solutions")  # folders below that of the lessons
+TO_A_FILE = re.compile(r"\[([^\]]*)\]\((?![a-z]+:)([^)\s#]+\.(?:ipynb|md))(?:#[^)\s]*)?\)")
 NOT_SHOWN = ("colab", "install")  # cells that install the package: a page runs nothing
 
 
@@ -109,13 +110,20 @@ class Links:
         names: of all notebooks.
         pages: folder of their pages in the kit.
         others: files outside the notebooks, as the lessons reach them ("../README.md"), and what stands for them in the kit.
+        left_out: names of notebooks that are not in this kit, though links lead to them.
     """
 
-    def __init__(self, names: list[str], pages: str, others: Mapping[str, str]) -> None:
+    def __init__(
+        self, names: list[str], pages: str, others: Mapping[str, str], left_out: Collection[str] = ()
+    ) -> None:
         self._names, self._pages, self._others = set(names), pages, dict(others)
+        self._left_out = set(left_out)
 
-    def rewritten(self, url: str, name: str, page: str) -> str:
-        """The link `url` of the notebook `name`, as the file `page` of the kit has to say it. `KitError` for a link to nothing."""
+    def rewritten(self, url: str, name: str, page: str) -> str | None:
+        """The link `url` of the notebook `name`, as the file `page` of the kit has to say it; None if it is to be words only.
+
+        `KitError` for a link to nothing.
+        """
         if re.match(r"[a-z][a-z0-9+.-]*:|#", url, flags=re.I):
             return url
         path, mark, anchor = url.partition("#")
@@ -124,9 +132,20 @@ class Links:
             place = self._others[target]
             return relative(place if "#" in place else place + mark + anchor, page)
         stem = target.removesuffix(".ipynb")
+        if stem in self._left_out:
+            return None
         if stem == target or stem not in self._names:
             raise KitError(f"{name}: the link {url!r} leads to nothing; a notebook of the kit is wanted")
         return relative(f"{self._pages}/{stem}.html", page) + mark + anchor
+
+    def of_a_notebook(self, text: str, name: str) -> str:
+        """The Markdown `text` of the notebook `name` for the kit's own notebooks: links to files that are not among them become words."""
+
+        def kept(match: re.Match) -> str:
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(name), match[2]))
+            return match[0] if target.removesuffix(".ipynb") in self._names else match[1]
+
+        return TO_A_FILE.sub(kept, text)
 
 
 def relative(target: str, page: str) -> str:

@@ -116,10 +116,11 @@ def code_colours() -> str:
 class _Markdown(IPythonRenderer):
     """nbconvert's, with formulas as MathML and links that are looked up."""
 
-    look_up: Callable[[str], str]
+    look_up: Callable[[str], str | None]
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
-        return super().link(text, self.look_up(url), title)
+        place = self.look_up(url)
+        return text if place is None else super().link(text, place, title)
 
     def heading(self, text: str, level: int, **attrs: Any) -> str:
         """With the name that JupyterLab gives it, for links to it: its words, joined by dashes."""
@@ -139,7 +140,7 @@ class _Markdown(IPythonRenderer):
 class _Exporter(HTMLExporter):
     """nbconvert's, with our Markdown."""
 
-    link: Callable[[str], str]
+    link: Callable[[str], str | None]
 
     def rendered(self, source: str) -> str:
         renderer = _Markdown(escape=False, exclude_anchor_links=self.exclude_anchor_links)

@@ -107,6 +107,7 @@ function pour(section) {
   if (overflows(body)) section.querySelectorAll(".body table").forEach(keepWidths);
   while (overflows(body)) {
     const next = section.cloneNode(false), frame = document.createElement("div"), rest = document.createElement("div");
+    next.removeAttribute("id");
     next.className = "text";
     frame.className = "frame";
     rest.className = "body";
@@ -114,7 +115,7 @@ function pour(section) {
     title.innerHTML = heading.innerHTML;
     if (!title.querySelector(".more")) title.insertAdjacentHTML("beforeend", ' <span class="more">(continued)</span>');
     frame.append(title, rest);
-    next.append(frame, ...[...section.querySelectorAll(":scope > .notes, :scope > .code")].map((one) => one.cloneNode(true)));
+    next.append(frame, ...[...section.querySelectorAll(":scope > .cuts, :scope > .notes, :scope > .code")].map((one) => one.cloneNode(true)));
     split(body, body.getBoundingClientRect().bottom - 8, rest, true);  // 8: borders and paddings below the last line
     if (overflows(body)) {  // one thing that is taller than a slide
       body.classList.add("scrolls");
@@ -136,6 +137,7 @@ function stage(section) {
   next.innerHTML = '<div class="frame"><h2></h2><div class="body specdec-player"><div class="specdec-stage"></div></div></div>';
   next.querySelector("h2").innerHTML = section.querySelector("h2").innerHTML + ' <span class="more">(what the signs mean)</span>';
   next.querySelector(".specdec-stage").append(legend);
+  next.append(...[...section.querySelectorAll(":scope > .cuts")].map((one) => one.cloneNode(true)));
   section.after(next);
   const words = player.querySelector(":scope > details:last-of-type ol");
   if (!words) return;
