@@ -115,7 +115,6 @@ def command_line(words: list[str]) -> str:
 def ours(pair, options) -> dict:
     """Name → (prompt → trace)."""
     settings = {"max_new_tokens": options.new_tokens, "eos_token_id": pair.eos_token_id}
-    ends = frozenset({pair.eos_token_id} if isinstance(pair.eos_token_id, int) else pair.eos_token_id)
 
     def chain(drafter, gamma):
         return lambda prompt: Trace.of(
@@ -133,18 +132,20 @@ def ours(pair, options) -> dict:
     for word in options.exits:
         layers, gamma = map(int, word.split("x"))
         found[f"early exit {layers}, γ {gamma}"] = chain(
-            EarlyExitDrafter(pair.target, layers, end_tokens=ends), gamma
+            EarlyExitDrafter(pair.target, layers, eos_token_id=pair.eos_token_id), gamma
         )
     draft = load_eagle(options.eagle)
     for gamma in options.eagle_gammas:
-        found[f"EAGLE, γ {gamma}"] = chain(EagleDrafter(pair.target, draft, end_tokens=ends), gamma)
+        found[f"EAGLE, γ {gamma}"] = chain(
+            EagleDrafter(pair.target, draft, eos_token_id=pair.eos_token_id), gamma
+        )
     for word in options.fallbacks:
         shortest, gamma, size, *levels = map(int, word.split("x"))
         if levels:
             other = EagleTreeDrafter(pair.target, draft, size, *levels)
             told = tree_name(size, *levels)
         else:
-            other, told = EagleDrafter(pair.target, draft, end_tokens=ends), f"EAGLE, γ {size}"
+            other, told = EagleDrafter(pair.target, draft, eos_token_id=pair.eos_token_id), f"EAGLE, γ {size}"
         both = FallbackDrafter(
             PromptLookupDrafter(shortest=shortest), other, second_limit=levels[0] if levels else size
         )

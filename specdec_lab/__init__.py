@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 _HOME = {
     "autoregressive_decode": "decoding.greedy",
     "speculative_decode": "decoding.greedy",
-    "speculative_rounds": "decoding.greedy",
+    "speculative_rounds": "decoding.entry",
     "autoregressive_sample": "decoding.sampling",
     "speculative_sample": "decoding.sampling",
     "Sampling": "decoding.sampling",
@@ -70,7 +70,8 @@ if TYPE_CHECKING:
     from .decoding.dial import DialDrafter
     from .decoding.distributions import residual_distribution
     from .decoding.drafters import ModelDrafter, Proposal
-    from .decoding.greedy import autoregressive_decode, speculative_decode, speculative_rounds
+    from .decoding.entry import speculative_rounds
+    from .decoding.greedy import autoregressive_decode, speculative_decode
     from .decoding.lookup import PromptLookupDrafter
     from .decoding.rounds import Round, Trace
     from .decoding.sampling import Sampling, autoregressive_sample, speculative_sample

@@ -173,7 +173,7 @@ def test_a_difference_that_rounding_explains_is_no_error(monkeypatch, capsys):
     monkeypatch.setattr(exactness, "first_divergence", lambda *args: Found)
     assert main(arguments) == 0
     captured = capsys.readouterr()
-    assert "part at new token 3, a near tie that rounding decides" in captured.out
+    assert "part at new token 4, a near tie that rounding decides" in captured.out
     assert "note: new token 3 is 5" in captured.err
 
 

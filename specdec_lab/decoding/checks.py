@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -19,11 +20,17 @@ def check_count(value: Any, argument: str, least: int = 1) -> int:
 
 def check_probability(value: Any, argument: str) -> float:
     """`value` as a float in 0…1; NaN and everything outside is a `ValueError`, what is no number a `TypeError`."""
-    if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
-        raise TypeError(f"{argument} must be a number between 0 and 1, got {value!r}")
-    number = float(value)
+    number = _as_float(value, argument, "a number between 0 and 1")
     if not 0 <= number <= 1:
         raise ValueError(f"{argument} must be between 0 and 1, got {number}")
+    return number
+
+
+def check_temperature(value: Any) -> float:
+    """`value` as a finite float of 0 or more; what is no number is a `TypeError`, every other a `ValueError`."""
+    number = _as_float(value, "temperature", "a finite number of 0 or more")
+    if not 0 <= number < math.inf:
+        raise ValueError(f"temperature must be a finite number of 0 or more, got {number}")
     return number
 
 
@@ -33,8 +40,9 @@ def check_input_ids(input_ids: Any, argument: str = "input_ids") -> list[int]:
         raise TypeError(f"{argument} must be token ids, got text; encode it with the pair's tokenizer first")
     dimensions = getattr(input_ids, "ndim", None)
     if dimensions is not None and dimensions != 1:
-        shape = tuple(input_ids.shape)
-        raise ValueError(f"{argument} must be one flat sequence of ids (a batch of one), got shape {shape}")
+        raise ValueError(
+            _not_flat(argument, f"shape {tuple(input_ids.shape)}", len(input_ids) if dimensions else 0)
+        )
     if hasattr(input_ids, "is_floating_point"):  # a torch tensor; this file does without torch
         if input_ids.is_floating_point() or input_ids.is_complex() or str(input_ids.dtype) == "torch.bool":
             raise TypeError(f"{argument} must hold integer ids, got a tensor of {input_ids.dtype}")
@@ -47,9 +55,7 @@ def check_input_ids(input_ids: Any, argument: str = "input_ids") -> list[int]:
         ids = []
         for i, value in enumerate(input_ids):
             if isinstance(value, Sequence) or getattr(value, "ndim", 0):
-                raise ValueError(
-                    f"{argument} must be one flat sequence of ids (a batch of one), got {value!r} at [{i}]"
-                )
+                raise ValueError(_not_flat(argument, f"{value!r} at [{i}]", len(input_ids)))
             ids.append(_as_int(value, f"{argument}[{i}]"))
     if not ids:
         raise ValueError(f"{argument} must hold at least one id, got none")
@@ -102,6 +108,17 @@ def check_tree_fits(model: Model, prompt: list[int], max_new_tokens: int) -> Non
             f"input_ids has {len(prompt)} tokens and max_new_tokens is {max_new_tokens}: together {total}, more than "
             f"the attention window {window} of {model_name(model)}, which a tree of drafts would ignore; use a chain"
         )
+
+
+def _not_flat(argument: str, got: str, rows: int) -> str:
+    told = f"{argument} must be one flat sequence of ids, without a batch dimension, got {got}"
+    return f"{told}; pass {argument}[0]" if rows == 1 else told
+
+
+def _as_float(value: Any, argument: str, right: str) -> float:
+    if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
+        raise TypeError(f"{argument} must be {right}, got {value!r}")
+    return float(value)
 
 
 def _as_int(value: Any, argument: str) -> int:

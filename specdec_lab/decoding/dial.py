@@ -22,9 +22,13 @@ from .session import Session
 class DialDrafter:
     """Follows the target's own greedy continuation and errs with probability 1 - α. Taught in notebook 06.
 
-    Every drafted token is right with probability α, whatever came before: the independence that the formulas
-    assume. The errors depend on the prompt, the position and `seed` only, so that runs with another γ, and
+    Every drafted token is the target's argmax with probability α, whatever came before: the independence that the
+    formulas assume. The errors depend on the prompt, the position and `seed` only, so that runs with another γ, and
     every repetition, meet the same ones. A wrong token is never an end token.
+
+    In greedy decoding a guess behind accepted ones is therefore accepted with probability α. Under sampling it is not:
+    a guess x is a point mass, accepted with the target's p(x). Even α = 1 is then accepted only as often as p's largest
+    value says, and an error as often as p allows it.
 
     Args:
         target_model: the model that will verify.

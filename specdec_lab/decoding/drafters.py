@@ -15,6 +15,7 @@ import torch
 from specdec_lab.models.protocol import context_length, vocabulary_size
 
 from .chance import Chance
+from .checks import check_end_tokens
 from .session import Session
 from .token_tree import TreeShape
 
@@ -130,7 +131,7 @@ class ModelDrafter:
 
     Args:
         draft_model: anything that `as_model` takes.
-        end_tokens: drafting stops behind one of these.
+        eos_token_id: an id, a sequence of ids, or None: drafting stops behind one of these.
         vocabulary: ids from here on are never proposed: the target does not have them.
         sampling: how tokens are drawn; None takes the argmax, a point mass.
 
@@ -146,12 +147,12 @@ class ModelDrafter:
         self,
         draft_model: Any,
         *,
-        end_tokens: frozenset[int] = frozenset(),
+        eos_token_id: Any = None,
         vocabulary: int | None = None,
         sampling: Sampling | None = None,
     ) -> None:
         self._session = Session(draft_model, "draft_model")
-        self._end_tokens = end_tokens
+        self._end_tokens = check_end_tokens(eos_token_id)
         self._vocabulary = vocabulary
         self._sampling = None if sampling is None or sampling.greedy else sampling
         self._context = context_length(self._session.model)
@@ -213,9 +214,9 @@ def is_drafter(thing: Any) -> bool:
 
 
 def as_drafter(
-    drafter: Any, end_tokens: frozenset[int], vocabulary: int | None, sampling: Sampling | None = None
+    drafter: Any, eos_token_id: Any, vocabulary: int | None, sampling: Sampling | None = None
 ) -> Drafter:
     """`drafter` itself if it can propose, else a `ModelDrafter` around it."""
     if is_drafter(drafter):
         return drafter
-    return ModelDrafter(drafter, end_tokens=end_tokens, vocabulary=vocabulary, sampling=sampling)
+    return ModelDrafter(drafter, eos_token_id=eos_token_id, vocabulary=vocabulary, sampling=sampling)

@@ -61,7 +61,7 @@ class EagleDrafter(_ReadsTarget, ModelDrafter):
     Args:
         target: the transformers model that decodes; its embedding and some rows of its head are used.
         draft: an `EagleDraft` that fits it.
-        end_tokens, vocabulary, sampling: as in `ModelDrafter`.
+        eos_token_id, vocabulary, sampling: as in `ModelDrafter`.
 
     Raises:
         ValueError, TypeError: a draft that does not fit.
@@ -77,12 +77,12 @@ class EagleDrafter(_ReadsTarget, ModelDrafter):
         target: Any,
         draft: EagleDraft,
         *,
-        end_tokens: frozenset[int] = frozenset(),
+        eos_token_id: Any = None,
         vocabulary: int | None = None,
         sampling: Sampling | None = None,
     ) -> None:
         model = self._model(target, draft)
-        super().__init__(model, end_tokens=end_tokens, vocabulary=vocabulary, sampling=sampling)
+        super().__init__(model, eos_token_id=eos_token_id, vocabulary=vocabulary, sampling=sampling)
         self.rider = TapRider(draft.taps)
 
 

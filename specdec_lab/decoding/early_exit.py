@@ -24,13 +24,14 @@ class EarlyExitDrafter(ModelDrafter):
     Args:
         target: the transformers model that decodes.
         layers: how many of its layers, 1 or more and fewer than it has.
-        end_tokens, vocabulary, sampling: as in `ModelDrafter`.
+        eos_token_id, vocabulary, sampling: as in `ModelDrafter`.
 
     Raises:
         TypeError, ValueError: no such exit.
 
-    Source: Zhang et al. 2023, Draft & Verify (arXiv 2309.08168); Elhoushi et al. 2024, LayerSkip (arXiv 2404.16710),
-    which trains the model for it. Here it is used as it is.
+    Source: Elhoushi et al. 2024, LayerSkip (arXiv 2404.16710), which trains the model to be left early; here it is used
+    as it is. Draft & Verify (Zhang et al. 2023, arXiv 2309.08168) drafts with the same model too, but skips chosen
+    layers in the middle instead of leaving early.
 
     Example:
         >>> drafter = EarlyExitDrafter(pair.target, layers=4)  # doctest: +SKIP
@@ -41,13 +42,13 @@ class EarlyExitDrafter(ModelDrafter):
         target: Any,
         layers: int,
         *,
-        end_tokens: frozenset[int] = frozenset(),
+        eos_token_id: Any = None,
         vocabulary: int | None = None,
         sampling: Sampling | None = None,
     ) -> None:
         target = target.model if isinstance(target, TransformersAdapter) else target
         shallow = exit_after(target, layers)
-        super().__init__(shallow, end_tokens=end_tokens, vocabulary=vocabulary, sampling=sampling)
+        super().__init__(shallow, eos_token_id=eos_token_id, vocabulary=vocabulary, sampling=sampling)
         self.layers, self.rider = layers, CacheLender(target)
 
     @property

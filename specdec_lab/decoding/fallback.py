@@ -6,7 +6,7 @@ from typing import Any
 
 from .chance import Chance
 from .checks import check_count
-from .drafters import Drafter, Proposal
+from .drafters import Drafter, Proposal, is_drafter
 
 
 class FallbackDrafter:
@@ -16,12 +16,13 @@ class FallbackDrafter:
     and elsewhere nothing is lost. Each round's proposal is one drafter's alone, so verification is exact as ever.
 
     Args:
-        first, second: drafters. One of them may ride on the target's passes, not both.
+        first, second: drafters; `ModelDrafter` makes one of a draft model. One of them may ride on the target's passes,
+            not both.
         second_limit: the second drafts at most so many tokens in a row; None leaves it at γ, which a copy makes better
             use of.
 
     Raises:
-        ValueError, TypeError: both ride; a limit below 1.
+        ValueError, TypeError: one that is no drafter; both ride; a limit below 1.
 
     Example:
         >>> drafter = FallbackDrafter(
@@ -30,6 +31,11 @@ class FallbackDrafter:
     """
 
     def __init__(self, first: Drafter, second: Drafter, *, second_limit: int | None = None) -> None:
+        for argument, drafter in (("first", first), ("second", second)):
+            if not is_drafter(drafter):
+                raise TypeError(
+                    f"{argument} must be a drafter, got {type(drafter).__name__}; ModelDrafter makes one of a draft model"
+                )
         self.first, self.second = first, second
         self._most = None if second_limit is None else check_count(second_limit, "second_limit")
         riders = [drafter.rider for drafter in (first, second) if getattr(drafter, "rider", None) is not None]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .chance import Chance
-from .checks import check_count
+from .checks import check_count, check_end_tokens
 from .drafters import Proposal
 
 
@@ -21,7 +21,8 @@ class PromptLookupDrafter:
     Args:
         longest, shortest: tokens in the longest and in the shortest n-gram that is looked for (1 or more). A short one is
             found more often and right less often.
-        end_tokens: a copy stops behind one of these. The loop cuts there too; this saves the copying.
+        eos_token_id: an id, a sequence of ids, or None: a copy stops behind one of these. The loop cuts there too; this
+            saves the copying.
 
     Raises:
         ValueError, TypeError: one that is not an integer of 1 or more; `shortest` above `longest`.
@@ -36,13 +37,11 @@ class PromptLookupDrafter:
         (7, 8, 5)
     """
 
-    def __init__(
-        self, longest: int = 3, *, shortest: int = 1, end_tokens: frozenset[int] = frozenset()
-    ) -> None:
+    def __init__(self, longest: int = 3, *, shortest: int = 1, eos_token_id: Any = None) -> None:
         self._longest, self._shortest = check_count(longest, "longest"), check_count(shortest, "shortest")
         if shortest > longest:
             raise ValueError(f"shortest must be at most longest, {longest}, got {shortest}")
-        self._end_tokens = frozenset(end_tokens)
+        self._end_tokens = check_end_tokens(eos_token_id)
         self._followers: dict[tuple[int, ...], int] = {}
         self._indexed = 0
 

@@ -1,4 +1,4 @@
-"""The one loop: draft, verify, commit, roll back. Every decoder of this package runs through it.
+"""The one loop: draft, verify, commit, roll back. Every decoder of `decoding/` runs through it.
 
 It knows no acceptance rule (it is given one) and no way to guess (it is given a drafter). Plain decoding
 is the same loop with a drafter that never guesses.
@@ -42,7 +42,7 @@ class NotFinite(ValueError):
     """A row of the target's logits holds NaN or +inf, or nothing but -inf; `row` says which."""
 
     def __init__(self, row: int) -> None:
-        super().__init__(row)
+        super().__init__(f"row {row} of the target's logits is not finite: no token can be chosen from it")
         self.row = row
 
 

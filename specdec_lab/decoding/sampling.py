@@ -13,20 +13,20 @@ functions behind it in `distributions.py`; the draws go through a `Chance`.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from .chance import Chance, GeneratorChance
-from .checks import check_count, check_input_ids
+from .checks import check_count, check_input_ids, check_probability, check_temperature
 from .distributions import GREEDY_BELOW, distribution
 from .drafters import NoDrafter, Proposal
-from .greedy import speculative_rounds
+from .entry import speculative_rounds
+from .greedy_rule import accept_greedy
 from .loop import Verdict
 from .rounds import Trace
-from .sampling_rule import accept_finite, follow_guesses, judge_guesses
+from .sampling_rule import follow_guesses, judge_guesses
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,11 @@ class Sampling:
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__  # the dataclass is frozen; settings are normalised once, here
-        set_(self, "temperature", _number(self.temperature, "temperature", "a finite number of 0 or more"))
-        if self.temperature < 0:
-            raise ValueError(f"temperature must be a finite number of 0 or more, got {self.temperature}")
+        set_(self, "temperature", check_temperature(self.temperature))
         if self.top_k is not None:
             set_(self, "top_k", check_count(self.top_k, "top_k", least=0) or None)
         if self.top_p is not None:
-            top_p = _number(self.top_p, "top_p", "a number between 0 and 1")
-            if not 0 <= top_p <= 1:
-                raise ValueError(f"top_p must be between 0 and 1, got {top_p}")
+            top_p = check_probability(self.top_p, "top_p")
             set_(self, "top_p", None if top_p == 1 else top_p)
 
     @property
@@ -91,7 +87,7 @@ class Sampling:
         Verdict(path=(0,), own=0, overlaps=(1.0,))
         """
         if self.greedy:
-            return accept_finite(proposal, logits, chance)
+            return accept_greedy(proposal, logits, chance)
         p = self.distribution(logits)  # (k + 1, vocab)
         if proposal.probabilities is None or not proposal.drafted:
             return follow_guesses(proposal, p, chance)
@@ -209,12 +205,3 @@ def _sample(
     )
     trace = Trace.of(check_input_ids(input_ids), rounds)
     return trace.sequence, trace.acceptance_rate
-
-
-def _number(value: Any, argument: str, right: str) -> float:
-    if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
-        raise TypeError(f"{argument} must be {right}, got {value!r}")
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{argument} must be {right}, got {number}")
-    return number

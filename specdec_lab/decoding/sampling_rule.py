@@ -1,7 +1,7 @@
 """The accept rule of speculative sampling, for guesses that were drawn and for guesses that were not.
 
 Chains and trees alike: a node's children are its guesses, and a chain has one each. It knows neither temperature nor
-filters: p and q are what `Sampling` made of the logits. Greedy decoding's rule is in `greedy.py`.
+filters: p and q are what `Sampling` made of the logits. Greedy decoding's rule is in `greedy_rule.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import torch
 from .chance import Chance
 from .distributions import finest, fit, overlap, residual
 from .drafters import Proposal
-from .greedy import accept_greedy
 from .loop import NotFinite, Verdict
 from .token_tree import ROOT
 
@@ -97,16 +96,6 @@ def _of_tokens(p: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor) -> tor
     """p of each token in its row; 0 for an id that p does not have."""
     there = tokens < p.shape[-1]
     return torch.where(there, p[rows, tokens.where(there, 0)], 0)
-
-
-def accept_finite(proposal: Proposal, logits: torch.Tensor, chance: Chance) -> Verdict:
-    """`accept_greedy`, and a complaint where a row that it looked at is not finite."""
-    verdict = accept_greedy(proposal, logits, chance)
-    finite = logits.amax(dim=-1).isfinite().tolist()
-    for node in (ROOT, *verdict.path):
-        if not finite[node + 1] and node not in proposal.ends:
-            raise NotFinite(node + 1)
-    return verdict
 
 
 def _together(proposal: Proposal, p: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -40,7 +40,7 @@ class StreamDrafter(CrossingDrafter):
 
     Example:
         >>> drafter = StreamDrafter(pair.target, load_streams("tiny"), (4, 2, 1))  # doctest: +SKIP
-        >>> tokens, rate = tree_decode(pair.target, drafter, ids, 64, (4, 2, 1), None)  # doctest: +SKIP
+        >>> tokens, rate = tree_decode(pair.target, drafter, ids, 64, None, None)  # doctest: +SKIP
     """
 
     guess_name = "streams"

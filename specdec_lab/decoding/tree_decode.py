@@ -1,4 +1,4 @@
-"""`tree_decode`: greedy decoding with trees of drafts, through the same loop as chains."""
+"""Decoding with trees of drafts, greedy or sampled, through the same loop as chains."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specdec_lab.models.protocol import model_name, vocabulary_size, why_no_tree
 from .chance import Chance
 from .checks import check_input_ids, check_tree_fits
 from .drafters import is_drafter
-from .greedy import speculative_rounds
+from .entry import speculative_rounds
 from .rounds import Round, Trace
 from .sampling import Sampling
 from .session import Session
@@ -34,8 +34,8 @@ def tree_rounds(
     Args:
         target_model: as in `speculative_decode`; one that does not honour a tree mask is refused.
         drafter: a draft model, or a drafter of trees (`ModelTreeDrafter`, `ConfidenceTreeDrafter`, Medusa, …).
-        tree: a `TreeShape`, branching factors such as (3, 2, 1), or paths of ranks; None for a drafter that has
-            its own idea.
+        tree: a `TreeShape`, branching factors such as (3, 2, 1), or paths of ranks. A drafter that was made with a
+            shape is given this one by `use_tree`, and keeps it after the run; None leaves the drafter its own.
         input_ids, max_new_tokens, eos_token_id, sampling, chance: as in `speculative_rounds`.
 
     Raises:
@@ -69,6 +69,8 @@ def tree_rounds(
                 f"drafter must be able to draft a given tree (use_tree); {type(drafter).__name__} is not"
             )
         drafter.use_tree(shape)
+    elif not hasattr(drafter, "depth"):
+        raise TypeError(f"tree must be given: {type(drafter).__name__} has no tree of its own (depth)")
     return speculative_rounds(
         target_model,
         drafter,

@@ -105,7 +105,7 @@ class ModelTreeDrafter(_TreeDrafter):
 
     Example:
         >>> drafter = ModelTreeDrafter(pair.draft, (3, 2, 1))  # doctest: +SKIP
-        >>> tokens, rate = tree_decode(pair.target, drafter, ids, 64, (3, 2, 1), None)  # doctest: +SKIP
+        >>> tokens, rate = tree_decode(pair.target, drafter, ids, 64, None, None)  # doctest: +SKIP
     """
 
     def __init__(
@@ -118,6 +118,11 @@ class ModelTreeDrafter(_TreeDrafter):
     def use_tree(self, tree: Any) -> None:
         """Draft this shape from now on."""
         self._shape = as_shape(tree)
+
+    @property
+    def depth(self) -> int:
+        """Levels of the tree."""
+        return self._shape.depth
 
     def propose(self, sequence: list[int], limit: int, chance: Chance) -> Proposal:
         """A tree of at most `limit` levels."""

@@ -6,7 +6,7 @@ from collections import Counter
 
 import torch
 
-from specdec_lab.decoding.greedy import speculative_rounds
+from specdec_lab.decoding.entry import speculative_rounds
 from specdec_lab.decoding.rounds import Trace
 from specdec_lab.decoding.session import Session
 

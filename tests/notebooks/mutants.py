@@ -17,7 +17,7 @@ class Mutant(NamedTuple):
     instead: str
 
 
-LOOP, GREEDY, DRAFTERS = "decoding/loop.py", "decoding/greedy.py", "decoding/drafters.py"
+LOOP, GREEDY, DRAFTERS = "decoding/loop.py", "decoding/greedy_rule.py", "decoding/drafters.py"
 SAMPLING, RULE = "decoding/sampling.py", "decoding/sampling_rule.py"
 DISTRIBUTIONS, CHANCE = "decoding/distributions.py", "decoding/chance.py"
 GENERATION, ADAPTIVE = "measure/generation.py", "measure/adaptive.py"
@@ -492,7 +492,7 @@ MUTANTS += [
     Mutant(
         "grader: the first case that fails is shown, not the smallest",
         GRADING,
-        "if smaller[0] not in (RIGHT, UNJUDGED):",
+        "if smaller[0] in (item.broken, _SILENT):",
         "if False:",
     ),
     Mutant("grader: hints come last first", GRADING, "finding.hints[number - 1]", "finding.hints[-number]"),

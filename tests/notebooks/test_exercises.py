@@ -93,6 +93,16 @@ def test_the_form_is_kept(path):
     assert re.search(rf"\*\*Time:\*\* {minutes} minutes", first), f"the exercises take {minutes} minutes"
 
 
+def test_a_mask_of_numbers_is_not_taken_for_the_boolean_one_that_the_next_exercise_needs():
+    cells = {cell.id: cell.source for cell in read(SOLUTIONS / "02_the_kv_cache.ipynb").cells}
+    right, wrong = "torch.ones(queries, keys, dtype=torch.bool)", "torch.ones(queries, keys)"
+    assert right in cells["exercise-3"]
+    names: dict = {}
+    exec(cells["setup"], names)
+    with pytest.raises(AssertionError, match=r"torch\.bool"):
+        exec(cells["exercise-3"].replace(right, wrong), names)
+
+
 def test_only_the_lesson_of_the_real_model_is_skipped_without_it():
     """Its practice runs without the weights, under the same file name."""
     spec = importlib.util.spec_from_file_location("root_conftest", ROOT / "conftest.py")

@@ -25,6 +25,16 @@ def test_minutes_are_those_of_the_notebook(path):
     assert re.search(rf"\b{minutes} minutes", read(path).cells[0].source)
 
 
+@pytest.mark.parametrize("page", ["00_start_here.ipynb", "instructor/README.md"])
+def test_other_tables_of_lessons_say_the_same_minutes(page):
+    path = ROOT / "notebooks" / page
+    text = path.read_text("utf-8")
+    if path.suffix == ".ipynb":
+        (text,) = (cell.source for cell in read(path).cells if cell.id == "h-map")
+    told = re.findall(r"^\| \[?(\d\d)\b[^|]*\|(?: \[?[A-Z][^|]*\|)? (\d+) \|", text, re.M)
+    assert told == [(number, minutes) for number, _, minutes, _ in ROWS]
+
+
 def test_it_says_how_many_cells_are_really_compared():
     kinds = Counter(
         "uncompared" if tags(cell) & UNCOMPARED_TAGS else "compared" if cell.outputs else "silent"
