@@ -15,8 +15,8 @@ import torch
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
 from specdec_lab import benchmark_decoding, load_pair
-from specdec_lab.measure.costs import cache_bytes_per_token, prefill_peak_bytes
 from specdec_lab.measure.environment import versions
+from specdec_lab.measure.memory import cache_bytes_per_token, prefill_peak_bytes
 from specdec_lab.models.transformers_adapter import TransformersAdapter
 
 ROUND = 5  # tokens of a verification at γ = 4

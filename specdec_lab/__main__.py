@@ -17,9 +17,9 @@ import sys
 from collections.abc import Sequence
 
 from specdec_lab import __version__
-from specdec_lab.bench import add_bench
+from specdec_lab.bench_command import add_bench
 from specdec_lab.certify_command import add_certify
-from specdec_lab.demo import add_demo
+from specdec_lab.demo_command import add_demo
 from specdec_lab.grade_command import add_grade
 
 COMMANDS = ("demo", "bench", "certify", "grade", "doctor")

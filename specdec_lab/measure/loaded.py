@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from specdec_lab.decoding.drafters import is_drafter
 from specdec_lab.models.protocol import torch_modules
 
-from .costs import cache_bytes_per_token
+from .memory import cache_bytes_per_token
 
 if TYPE_CHECKING:
     from specdec_lab.models.pairs import Pair

@@ -1,7 +1,7 @@
 """The work of a generation: passes, tokens read, and from them FLOPs and bytes of weights. Counted, never timed.
 
 The counts come from a recorded trace, from the formulas, or from a model that counts its own calls. Attention over
-the context and the KV cache are left out; `costs.py` has the bytes of the cache. No torch here.
+the context and the KV cache are left out; `memory.py` has the bytes of the cache. No torch here.
 """
 
 from __future__ import annotations

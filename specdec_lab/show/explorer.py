@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from .control import Control, is_number, same
 from .picture import checked, still, to_png
-from .picture import show_picture as show_picture  # TEMPORARY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

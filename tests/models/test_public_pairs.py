@@ -55,7 +55,7 @@ def test_known_sizes():
 
 def test_cache_bytes_are_what_the_slab_cache_takes():
     """A model of SmolLM2's attention, one layer, in bfloat16."""
-    from specdec_lab.measure.costs import cache_bytes_per_token
+    from specdec_lab.measure.memory import cache_bytes_per_token
 
     model = MODELS["HuggingFaceTB/SmolLM2-135M-Instruct"]
     config = AutoConfig.for_model(

@@ -6,7 +6,7 @@ import pytest
 import torch
 from helpers import crc_rule, random_model
 
-from specdec_lab.measure.costs import CopiedBytes, LiveBytes, cache_bytes_per_token, prefill_peak_bytes
+from specdec_lab.measure.memory import CopiedBytes, LiveBytes, cache_bytes_per_token, prefill_peak_bytes
 from specdec_lab.models.cache import SlabLayer, cache_bytes
 from specdec_lab.models.scripted import ScriptedModel
 from specdec_lab.models.transformers_adapter import TransformersAdapter
