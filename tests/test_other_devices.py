@@ -112,8 +112,8 @@ READS = {
         lambda t, d: rounds(t, EarlyExitDrafter(t, 1)),
         lambda trace: (len(trace.rounds) + trace.drafted, 0),
     ),
-    # whether rows are finite is a read of its own
-    "temperature 0": (lambda t, d: rounds(t, d, 0.0), lambda trace: (2 * len(trace.rounds), trace.drafted)),
+    # as greedy decoding: whether rows are finite is read with the choices
+    "temperature 0": (lambda t, d: rounds(t, d, 0.0), lambda trace: (len(trace.rounds), trace.drafted)),
     # drawing: what the rule has to know, then a token, where one is drawn; a draft's row, then its token
     "drawn": (lambda t, d: rounds(t, d, 0.8), lambda trace: (2 * len(trace.rounds), 2 * trace.drafted)),
     # a tree of a draft model: a read for each level

@@ -160,17 +160,17 @@ def test_a_difference_that_rounding_explains_is_no_error(monkeypatch, capsys):
     assert main(arguments) == 1, "the same texts, and yet the benchmark found a difference"
     assert "error: new token 3 is 5" in capsys.readouterr().err
 
-    from specdec_lab import demo
+    from specdec_lab import demo_command
 
-    decode = demo._decode
+    decode = demo_command._decode
 
     def changed(pair, drafter, *more):
         trace = decode(pair, drafter, *more)
         plain = type(drafter).__name__ == "NoDrafter"
         return type(trace)((*trace.prompt[:-1], trace.prompt[-1] + 1), trace.rounds) if plain else trace
 
-    monkeypatch.setattr(demo, "_decode", changed)
-    monkeypatch.setattr(exactness, "first_divergence", lambda *args: Found)
+    monkeypatch.setattr(demo_command, "_decode", changed)
+    monkeypatch.setattr(exactness, "first_divergence", lambda *args, gamma: Found)
     assert main(arguments) == 0
     captured = capsys.readouterr()
     assert "part at new token 4, a near tie that rounding decides" in captured.out

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from helpers import PlainModel, crc_rule, erring, every_other
 
-from specdec_lab import PromptLookupDrafter, bench, benchmark_decoding, speculative_rounds, sweep
+from specdec_lab import PromptLookupDrafter, bench_command, benchmark_decoding, speculative_rounds, sweep
 from specdec_lab.decoding.drafters import NoDrafter
 from specdec_lab.measure.interleave import take_turns
 from specdec_lab.measure.sweep import summarise
@@ -130,8 +130,8 @@ def test_a_difference_is_reported_and_not_excused(capsys):
     result = benchmark_decoding(Moody(RULE, WIDTH), draft, PROMPTS, 12, 4, None, 0, 1)
     assert not result["outputs_match"] and len(result["divergences"]) == 3
     assert all("too far apart for rounding" in sentence for sentence in result["divergences"])
-    assert bench._verdict(frame) == 1 and "prompt 0, gamma=4: new token" in capsys.readouterr().err
-    assert bench._verdict(frame[frame["same_as_plain"]]) == 0
+    assert bench_command._verdict(frame) == 1 and "prompt 0, gamma=4: new token" in capsys.readouterr().err
+    assert bench_command._verdict(frame[frame["same_as_plain"]]) == 0
 
 
 def test_the_dial_is_asked_before_any_clock_runs(monkeypatch):
