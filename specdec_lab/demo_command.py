@@ -14,6 +14,7 @@ from typing import Any
 from specdec_lab import __version__
 from specdec_lab.pair_options import add_pair_options, encode, load
 from specdec_lab.show.front_picture import PROMPT
+from specdec_lab.show.readable import readable
 
 
 def add_demo(commands: Any) -> None:
@@ -158,7 +159,8 @@ def _figures(trace: Any, result: dict[str, Any] | None) -> list[str]:
 
 def _block(title: str, text: str) -> None:
     print(title)
-    print(textwrap.indent(text.rstrip("\n"), "  | ", lambda line: True) + "\n")
+    lines = "\n".join(readable(line).replace("␣", " ") for line in text.rstrip("\n").split("\n"))
+    print(textwrap.indent(lines, "  | ", lambda line: True) + "\n")
 
 
 def _say(text: str) -> None:

@@ -164,6 +164,12 @@ def test_doctor_finds_a_damaged_weight_file(monkeypatch, tmp_path):
     assert finding.level == environment.WRONG and "sha256 differs" in finding.sentence
 
 
+def test_a_text_cannot_steer_the_terminal(capsys):
+    assert main(["demo", "--prompt", "To\x1b[2J be\n", "--max-new-tokens", "4", "--runs", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed and "  | To␛[2J be\n" in printed
+
+
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere a closed pipe is another error")
 def test_a_reader_who_goes_away_gets_no_traceback():
     """As in `python -m specdec_lab doctor | head -1`, or when a pager is left early."""

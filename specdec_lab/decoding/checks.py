@@ -41,7 +41,7 @@ def check_input_ids(input_ids: Any, argument: str = "input_ids") -> list[int]:
     dimensions = getattr(input_ids, "ndim", None)
     if dimensions is not None and dimensions != 1:
         raise ValueError(
-            _not_flat(argument, f"shape {tuple(input_ids.shape)}", len(input_ids) if dimensions else 0)
+            _not_flat(argument, f"shape {tuple(input_ids.shape)}", len(input_ids) if dimensions == 2 else 0)
         )
     if hasattr(input_ids, "is_floating_point"):  # a torch tensor; this file does without torch
         if input_ids.is_floating_point() or input_ids.is_complex() or str(input_ids.dtype) == "torch.bool":

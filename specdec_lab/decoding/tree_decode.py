@@ -63,14 +63,15 @@ def tree_rounds(
         check_tree_fits(target, prompt, max_new_tokens)
     if not is_drafter(drafter):
         drafter = ModelTreeDrafter(drafter, shape, vocabulary=vocabulary_size(target), sampling=sampling)
-    elif shape is not None:
+    elif shape is not None or not hasattr(drafter, "depth"):
         if not callable(getattr(drafter, "use_tree", None)):
             raise TypeError(
-                f"drafter must be able to draft a given tree (use_tree); {type(drafter).__name__} is not"
+                f"drafter must be able to draft a given tree (use_tree); {type(drafter).__name__} is not: "
+                "speculative_rounds runs it"
             )
+        if shape is None:
+            raise TypeError(f"tree must be given: {type(drafter).__name__} has none of its own (depth)")
         drafter.use_tree(shape)
-    elif not hasattr(drafter, "depth"):
-        raise TypeError(f"tree must be given: {type(drafter).__name__} has no tree of its own (depth)")
     return speculative_rounds(
         target_model,
         drafter,

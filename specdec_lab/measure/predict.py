@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from .cost_profile import CostProfile
 from .generation import rounds_by_drafts
-from .pass_times import PassTimes
 from .theory import break_even_alpha, break_even_cost_ratio, expected_tokens_per_round
 
 if TYPE_CHECKING:
@@ -248,7 +247,10 @@ def _free_draft(profile: CostProfile) -> CostProfile:
 def _free_verification(profile: CostProfile) -> CostProfile:
     """The same pair, if a target pass over several tokens took as long as one over one."""
     at = (
-        replace(costs, target=PassTimes(dict.fromkeys(costs.target, costs.target.seconds[1]), costs.context))
+        replace(
+            costs,
+            target=replace(costs.target, seconds=dict.fromkeys(costs.target, costs.target.seconds[1])),
+        )
         for costs in profile.at
     )
     return replace(profile, at=tuple(at))

@@ -66,6 +66,8 @@ class Pair:
     @property
     def prompt_ids(self) -> list[list[int]]:
         """The prompts as token ids, ready for `benchmark_decoding`."""
+        if self.tokenizer.chat_template:  # which has written the special tokens already
+            return [self.tokenizer.encode(prompt, add_special_tokens=False) for prompt in self.prompts]
         return [self.encode(prompt) for prompt in self.prompts]
 
     def encode(self, text: str) -> list[int]:
@@ -91,7 +93,7 @@ class Pair:
             raise ValueError(
                 f"pair {self.name!r} has no chat template: use encode, and a model that was made for chat"
             )
-        return self.encode(_chat_text(self.tokenizer, messages))
+        return self.tokenizer.encode(_chat_text(self.tokenizer, messages), add_special_tokens=False)
 
     def decode(self, ids: Any) -> str:
         """Ids → text, exactly: no clean-up, special tokens shown."""
@@ -209,9 +211,12 @@ def _bundled(name: str, draft: str | Path | None, how: Loading) -> Pair:
 
 def _put_in_front(tokenizer: Any) -> list[int]:
     """What the tokenizer adds in front of a text: nothing, or a begin token."""
-    bare, whole = (tokenizer.encode("a", add_special_tokens=special) for special in (False, True))
-    places = range(len(whole) - len(bare) + 1)
-    return next((whole[:at] for at in places if whole[at : at + len(bare)] == bare), [])
+    for sample in ("a", "1", "the"):
+        bare, whole = (tokenizer.encode(sample, add_special_tokens=special) for special in (False, True))
+        if bare:  # a small vocabulary may have nothing for a sample
+            places = range(len(whole) - len(bare) + 1)
+            return next((whole[:at] for at in places if whole[at : at + len(bare)] == bare), [])
+    return []
 
 
 def _smollm2(folder: str | Path | None, draft: str | Path, how: Loading) -> Pair:

@@ -116,12 +116,13 @@ def find_smollm2(folder: str | Path | None = None, *, say: Callable[[str], None]
 
     if constants.HF_HUB_OFFLINE:
         raise ValueError(HELP)
-    try:  # asked once and briefly: a loader that finds no network tries again for a minute
+    # asked once and briefly, since a loader that finds no network tries again for a minute; what is raised depends on the
+    # Hub's library, and on what is wrong: no network, a proxy, a server that is down
+    try:
         get_hf_file_metadata(hf_hub_url(HUB_ID, "config.json"), timeout=10)
-    except (
-        Exception
-    ) as error:  # its kind depends on the Hub's library: no network, a proxy, a server that is down
-        raise ValueError(HELP) from error
+    except Exception as error:
+        told = f"{type(error).__name__}: {str(error)[:200]}"
+        raise ValueError(f"{HELP}. Asking the Hub: {told}") from error
     return Source("Hub", HUB_ID)
 
 

@@ -1,7 +1,7 @@
 """Pictures about the KV cache: what a step reads and computes, and how a cost grows with the text.
 
 Each is a pure function that returns a matplotlib Figure and the sentence that holds its numbers. Nothing is counted on
-a model here; that is `measure.costs`.
+a model here; that is `measure.memory`.
 """
 
 from __future__ import annotations

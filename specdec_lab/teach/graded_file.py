@@ -15,6 +15,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -137,13 +138,10 @@ def find(module: ModuleType, name: str) -> Callable[..., Any]:
     """The function of that name; `NoVerdict` with those that there are, also where it is this package's own."""
     function, file = getattr(module, name, None), Path(module.__file__).name
     home = home_of(function)
-    if callable(function) and home.split(".")[0] != __package__.split(".")[0]:
+    elsewhere = home.split(".")[0] == __package__.split(".")[0] and not written_in(module, function)
+    if callable(function) and not elsewhere:
         return function
-    own = [
-        n
-        for n, part in vars(module).items()
-        if inspect.isfunction(part) and part.__module__ == module.__name__
-    ]
+    own = [n for n, part in vars(module).items() if inspect.isfunction(part) and written_in(module, part)]
     there = (
         f"there {'is' if len(own) == 1 else 'are'} {', '.join(own)}" if own else "there is no function at all"
     )
@@ -153,18 +151,43 @@ def find(module: ModuleType, name: str) -> Callable[..., Any]:
     raise NoVerdict(f"{name} in {file} is not written there, but imported from {home}; {there}.")
 
 
+def written_in(module: ModuleType, function: Any) -> bool:
+    """Whether the code of a function, or of one that it wraps, is in the module's file. Its `__module__`, which
+    `functools.wraps` overwrites, is asked only where that is not so: a library's decorator may hide what it wraps.
+
+    >>> wraps(json.dumps)(lambda: 0).__module__, written_in(sys.modules[__name__], wraps(json.dumps)(lambda: 0))
+    ('json', True)
+    """
+
+    def here(part: Any) -> bool:
+        code = getattr(part, "__code__", None) or getattr(type(part).__call__, "__code__", None)
+        return getattr(code, "co_filename", None) == module.__file__
+
+    function = without_partials(function)
+    with suppress(ValueError):  # it wraps itself
+        if here(inspect.unwrap(function, stop=here)):
+            return True
+    return home_of(function) == module.__name__
+
+
 def home_of(function: Any) -> str:
-    """The name of the module in which a function is written; of a method, its object's class; of a partial, its function.
+    """The name of the module from which a function says it is; of a method, its object's class; of a partial, its function.
 
     >>> home_of(Path.exists), home_of(partial(json.dumps, indent=1)), home_of(None)
     ('pathlib', 'json', '')
     """
-    while isinstance(function, partial):
-        function = function.func
+    function = without_partials(function)
     if inspect.ismethod(function):
         owner = function.__self__
         function = owner if isinstance(owner, type) else type(owner)
     return getattr(function, "__module__", None) or ""
+
+
+def without_partials(function: Any) -> Any:
+    """The function that a partial of a partial … calls in the end."""
+    while isinstance(function, partial):
+        function = function.func
+    return function
 
 
 def limit_memory(megabytes: int, too_much: Callable[[], None]) -> str:

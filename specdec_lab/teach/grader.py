@@ -41,7 +41,8 @@ def check_speculative_decode(
 
     Returns:
         A `Report`: a table in a notebook and on `print`; `report.verdict`; `report.hint(name)`. Where no call gives an
-        answer, only the first line is judged; where the text is wrong, lines that any text would fulfil are not.
+        answer, only the first line is judged, and nothing is behind a line in which a call does not come back in time;
+        where the text is wrong, lines that any text would fulfil are not.
 
     Raises:
         TypeError: `function` cannot be called.

@@ -192,8 +192,9 @@ class Report:
 
 
 def grade(title: str, function: Any, behaviours: Iterable[Behaviour]) -> Report:
-    """Try every behaviour on its cases and report. Whatever the function does, a report comes back. Where it never
-    gives an answer, only the first behaviour is wrong, and the others are not judged.
+    """Try every behaviour on its cases and report. Whatever the function does, a report comes back. Where it does not
+    return in time, no further behaviour is judged. Where it always returns, but no case of any behaviour gets an answer,
+    only the first behaviour is wrong, and the others are not judged. A refusal that a case asks for is an answer.
 
     Args:
         title: what is graded.
@@ -207,13 +208,14 @@ def grade(title: str, function: Any, behaviours: Iterable[Behaviour]) -> Report:
             because = f"not judged: in {stopped} the function did not come back."
             findings.append(Finding(item.name, item.expected, UNJUDGED, because))
             continue
-        status, found, case = _first_failure(item, function, item.cases)
+        status, found, case, came = _first_failure(item, function, item.cases)
+        answered = answered or came
         stopped = item.name if status == _GONE else ""
         if status in (item.broken, _SILENT):
-            smaller = _first_failure(item, function, _at_most(MOST_TRIES, item.smaller))
+            *smaller, came = _first_failure(item, function, _at_most(MOST_TRIES, item.smaller))
+            answered = answered or came
             if smaller[0] in (item.broken, _SILENT):
                 status, found, case = smaller
-        answered = answered or status not in (_SILENT, _GONE)
         if status in (RIGHT, UNJUDGED):
             findings.append(Finding(item.name, item.expected, status, found))
         else:
@@ -227,24 +229,24 @@ def grade(title: str, function: Any, behaviours: Iterable[Behaviour]) -> Report:
     return Report(title, findings)
 
 
-def _first_failure(item: Behaviour, function: Any, cases: Iterable[Any]) -> tuple[str, Any, Any]:
+def _first_failure(item: Behaviour, function: Any, cases: Iterable[Any]) -> tuple[str, Any, Any, bool]:
     """(status, what `judge` said, case) of the first case that fails: `item.broken`, `_SILENT` or `_GONE`. Where none does,
-    `RIGHT`, or `UNJUDGED` if all were undecided."""
+    `RIGHT`, or `UNJUDGED` if all were undecided. And whether any case got an answer, this one or one before it."""
     decided, why = False, ""
     for case in cases:
         try:
             sentence = item.judge(function, case)
         except NoReturn as error:
-            return _GONE, str(error), case
+            return _GONE, str(error), case, decided or bool(why)
         except NoAnswer as error:
-            return _SILENT, str(error), case
+            return _SILENT, str(error), case, decided or bool(why)
         except Undecided as error:
             why = f"not judged: {error}."
             continue
         if sentence:
-            return item.broken, sentence, case
+            return item.broken, sentence, case, True
         decided = True
-    return (UNJUDGED, why, None) if why and not decided else (RIGHT, "", None)
+    return (UNJUDGED, why, None, True) if why and not decided else (RIGHT, "", None, decided)
 
 
 def _at_most(count: int, items: Iterable[Any]) -> Iterable[Any]:

@@ -112,8 +112,9 @@ def test_a_drafter_of_trees_keeps_its_own_shape_where_none_is_given():
 
 def test_a_drafter_of_chains_without_a_tree_is_told_so():
     model = ScriptedModel(last_token(step=1, vocab_size=40), 40)
-    with pytest.raises(TypeError, match="tree must be given: ModelDrafter has no tree of its own"):
-        tree_decode(model, ModelDrafter(model), [7], 9, None, None)
+    for tree in (None, (2, 1)):
+        with pytest.raises(TypeError, match=r"use_tree\); ModelDrafter is not: speculative_rounds runs it"):
+            tree_decode(model, ModelDrafter(model), [7], 9, tree, None)
 
 
 # ---------------------------------------------------------------- prompts with a batch dimension
@@ -131,7 +132,16 @@ def test_a_batch_of_one_is_told_what_to_pass(given, got):
     assert speculative_decode(model, model, given[0], 9, 2, None)[0] == list(range(1, 13))
 
 
-@pytest.mark.parametrize("given", [torch.ones(2, 3, dtype=torch.long), torch.tensor(3), [1, [2]], [[1], [2]]])
+@pytest.mark.parametrize(
+    "given",
+    [
+        torch.ones(2, 3, dtype=torch.long),
+        torch.ones(1, 2, 3, dtype=torch.long),
+        torch.tensor(3),
+        [1, [2]],
+        [[1], [2]],
+    ],
+)
 def test_what_is_no_batch_of_one_is_not_told_to_pass_its_first(given):
     model = ScriptedModel(last_token(step=1, vocab_size=40), 40)
     with pytest.raises(ValueError, match="without a batch dimension, got ") as caught:

@@ -16,7 +16,7 @@ from nbformat.v4 import new_output
 from PIL import Image, ImageDraw
 
 from specdec_lab.teach.kit.build import build
-from specdec_lab.teach.kit.deck import CAPTION, shortened
+from specdec_lab.teach.kit.deck import CAPTION, caption_of
 from specdec_lab.teach.kit.lessons import KitError
 from specdec_lab.teach.kit.pictures import halves
 
@@ -186,7 +186,7 @@ def test_a_caption_has_two_lines_and_the_speaker_has_all_of_it(kit):
     ],
 )
 def test_a_caption_ends_where_a_sentence_or_a_word_does(whole, short):
-    assert shortened(whole) == short
+    assert caption_of(whole) == short
 
 
 # ---------------------------------------------------------------- addresses and marks

@@ -280,6 +280,23 @@ def test_a_begin_token_is_put_in_front_once_and_nothing_behind(tiny):
     assert tiny.encode("") == [] and tiny.encode("a") == tiny.tokenizer.encode("a")
 
 
+def test_a_chat_template_writes_all_special_tokens_itself(tiny):
+    from tokenizers.processors import TemplateProcessing
+
+    tokenizer = deepcopy(tiny.tokenizer)
+    begin = tokenizer.convert_ids_to_tokens(7)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"{begin} $A", special_tokens=[(begin, 7)]
+    )
+    tokenizer.chat_template = (
+        "{% for m in messages %}{{ m['content'] }}:{% endfor %}"  # without a begin token
+    )
+    text = tokenizer.apply_chat_template([{"role": "user", "content": "To be"}], tokenize=False)
+    pair = replace(tiny, tokenizer=tokenizer, prompts=(text,))
+    assert pair.chat("To be") == pair.prompt_ids[0] == tiny.encode("To be:")
+    assert pair.encode("To be") == [7, *tiny.encode("To be")]
+
+
 def test_a_pair_is_shown_in_one_line(tiny):
     assert repr(tiny) == (
         "Pair('tiny': target from bundled tiny/target, draft from bundled tiny/draft; 16 prompts)"

@@ -139,8 +139,8 @@ class _Maker:
                 slide.picture = self._renderer.output(cell, output)
             elif html_of(output).startswith("<p>") and self._last.kind == PICTURE and slides:
                 slide, whole = self._last, html_of(output)
-                slide.blocks.append(shortened(whole))
-                if shortened(whole) != whole:
+                slide.blocks.append(caption_of(whole))
+                if caption_of(whole) != whole:
                     for one in slides:
                         one.notes += [whole] if one.kind == PICTURE else []
             else:
@@ -245,7 +245,7 @@ def is_gap(cell: Any) -> bool:
     )
 
 
-def shortened(paragraph: str) -> str:
+def caption_of(paragraph: str) -> str:
     """A caption of two lines at most: as many whole sentences or parts of them as there is room for."""
     text = BeautifulSoup(paragraph, "html.parser").get_text()
     if len(text) <= CAPTION:
