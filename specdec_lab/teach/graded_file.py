@@ -153,10 +153,7 @@ def find(module: ModuleType, name: str) -> Callable[..., Any]:
 
 def written_in(module: ModuleType, function: Any) -> bool:
     """Whether the code of a function, or of one that it wraps, is in the module's file. Its `__module__`, which
-    `functools.wraps` overwrites, is asked only where that is not so: a library's decorator may hide what it wraps.
-
-    >>> wraps(json.dumps)(lambda: 0).__module__, written_in(sys.modules[__name__], wraps(json.dumps)(lambda: 0))
-    ('json', True)
+    `functools.wraps` overwrites, is asked only where that is not so: a library's decorator may hide what it decorates.
     """
 
     def here(part: Any) -> bool:

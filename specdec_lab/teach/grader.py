@@ -41,7 +41,7 @@ def check_speculative_decode(
 
     Returns:
         A `Report`: a table in a notebook and on `print`; `report.verdict`; `report.hint(name)`. Where no call gives an
-        answer, only the first line is judged, and nothing is behind a line in which a call does not come back in time;
+        answer, only the first line is judged; behind a line that is wrong because a call did not come back, none is;
         where the text is wrong, lines that any text would fulfil are not.
 
     Raises:

@@ -192,9 +192,9 @@ class Report:
 
 
 def grade(title: str, function: Any, behaviours: Iterable[Behaviour]) -> Report:
-    """Try every behaviour on its cases and report. Whatever the function does, a report comes back. Where it does not
-    return in time, no further behaviour is judged. Where it always returns, but no case of any behaviour gets an answer,
-    only the first behaviour is wrong, and the others are not judged. A refusal that a case asks for is an answer.
+    """Try every behaviour on its cases and report. Whatever the function does, a report comes back. Behind a
+    behaviour that is wrong because the function did not come back, none is judged. Else, where no case of any behaviour
+    gets an answer, only the first is wrong, and the others are not judged. A refusal that a case asks for is an answer.
 
     Args:
         title: what is graded.
@@ -212,10 +212,10 @@ def grade(title: str, function: Any, behaviours: Iterable[Behaviour]) -> Report:
         answered = answered or came
         stopped = item.name if status == _GONE else ""
         if status in (item.broken, _SILENT):
-            *smaller, came = _first_failure(item, function, _at_most(MOST_TRIES, item.smaller))
-            answered = answered or came
+            smaller = _first_failure(item, function, _at_most(MOST_TRIES, item.smaller))
+            answered = answered or smaller[3]
             if smaller[0] in (item.broken, _SILENT):
-                status, found, case = smaller
+                status, found, case = smaller[:3]
         if status in (RIGHT, UNJUDGED):
             findings.append(Finding(item.name, item.expected, status, found))
         else:

@@ -168,6 +168,83 @@ def test_a_loop_of_ones_own_from_the_package_s_pieces_is_graded(tmp_path, capsys
     assert "1 wrong" in capsys.readouterr().out
 
 
+WRITTEN_THERE = {
+    "wraps the package's": """
+        @functools.wraps(specdec_lab.speculative_decode)
+        def speculative_decode(*arguments):
+            pass
+        """,
+    "that below a library's decorator": """
+        @torch.no_grad()
+        @functools.wraps(specdec_lab.speculative_decode)
+        def speculative_decode(*arguments):
+            pass
+        """,
+    "a partial of that": """
+        @functools.wraps(specdec_lab.speculative_decode)
+        def mine(*arguments):
+            pass
+        speculative_decode = functools.partial(mine)
+        """,
+    "an object that wraps the package's": """
+        class Mine:
+            def __init__(self):
+                functools.update_wrapper(self, specdec_lab.speculative_decode)
+            def __call__(self, *arguments):
+                pass
+        speculative_decode = Mine()
+        """,
+    "a function of its own below a library's decorator": """
+        @torch.no_grad()
+        def speculative_decode(*arguments):
+            pass
+        """,
+    "a decorator that says nothing about what it wraps": """
+        def loud(function):
+            return lambda *arguments: function(*arguments)
+        speculative_decode = loud(specdec_lab.speculative_decode)
+        """,
+}
+IMPORTS = "import functools\nimport specdec_lab\nimport torch\n"
+
+
+@pytest.mark.parametrize("name", WRITTEN_THERE)
+def test_what_the_file_says_about_itself_does_not_hide_where_it_is_written(tmp_path, name):
+    """`functools.wraps` copies the name of the module as well."""
+    file = written(tmp_path, IMPORTS + textwrap.dedent(WRITTEN_THERE[name]))
+    module = graded_file.load(file)
+    assert graded_file.find(module, "speculative_decode") is module.speculative_decode
+
+
+def test_the_functions_that_there_are_include_those_that_wrap_the_package_s(tmp_path):
+    body = """
+        from specdec_lab import residual_distribution
+        @functools.wraps(specdec_lab.speculative_decode)
+        def by_hand(*arguments):
+            pass
+        speculative_decode = torch.no_grad()(specdec_lab.speculative_decode)
+        """
+    module = graded_file.load(written(tmp_path, IMPORTS + textwrap.dedent(body)))
+    with pytest.raises(
+        graded_file.NoVerdict, match=r"not written there, .*; there is by_hand, and --function"
+    ):
+        graded_file.find(module, "speculative_decode")
+    with pytest.raises(
+        graded_file.NoVerdict, match=r"no function decode in my_solution\.py; there is by_hand"
+    ):
+        graded_file.find(module, "decode")
+
+
+def test_a_function_that_wraps_itself_ends_in_a_sentence_too(tmp_path):
+    body = """
+        speculative_decode = torch.no_grad()(specdec_lab.speculative_decode)
+        speculative_decode.__wrapped__ = speculative_decode
+        """
+    module = graded_file.load(written(tmp_path, IMPORTS + textwrap.dedent(body)))
+    with pytest.raises(graded_file.NoVerdict, match="imported from specdec_lab"):
+        graded_file.find(module, "speculative_decode")
+
+
 def test_an_endless_loop_and_a_hog_in_the_function_are_findings(tmp_path):
     """Python gets them to stop, so there is a verdict: it is wrong."""
     loops = written(tmp_path, CALL + "    while True:\n        pass\n")

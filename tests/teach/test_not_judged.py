@@ -9,7 +9,18 @@ from specdec_lab import speculative_decode
 from specdec_lab.teach.behaviours import BEHAVIOURS, BEYOND
 from specdec_lab.teach.cache_graders import check_truncation
 from specdec_lab.teach.grader import check_speculative_decode
-from specdec_lab.teach.grading import RIGHT, UNJUDGED, WASTEFUL, WRONG
+from specdec_lab.teach.grading import (
+    RIGHT,
+    UNJUDGED,
+    WASTEFUL,
+    WRONG,
+    Behaviour,
+    NoAnswer,
+    NoReturn,
+    Undecided,
+    grade,
+)
+from specdec_lab.teach.small_graders import check_residual_distribution
 
 
 @pytest.mark.parametrize(
@@ -51,6 +62,68 @@ def test_an_error_now_and_then_leaves_the_rest_to_be_judged():
 
     report = check_speculative_decode(fails_for_one_token_prompts)
     assert report["one_token_prompt"].status == WRONG and not report.counts[UNJUDGED]
+
+
+def test_where_some_calls_answer_every_line_is_judged():
+    """The first behaviour gets three answers, then an error. All of them try γ = 4, so all are wrong."""
+
+    def fails_for_many_guesses(target, draft, ids, new, gamma, end):
+        if gamma > 2:
+            raise RuntimeError("no more than two")
+        return speculative_decode(target, draft, ids, new, gamma, end)
+
+    report = check_speculative_decode(fails_for_many_guesses)
+    assert report.counts[WRONG] == len(report.findings)
+    assert "gamma=4" in report["answers"].case and "gamma=3" in report["agreeing_draft"].case
+
+
+def test_one_answer_among_the_cases_of_any_line_is_an_answer():
+    def knows_one_token(p, q):
+        if len(p) > 1:
+            raise RuntimeError("too many")
+        return [1.0]
+
+    report = check_residual_distribution(knows_one_token)
+    assert report.counts == {RIGHT: 0, WASTEFUL: 0, WRONG: len(report.findings), UNJUDGED: 0}
+    assert "[0.5, 0.5]" in report["nothing_left"].case
+
+
+ANSWERED = {
+    "in the cases, by a right one": (["right", "raise"], []),
+    "in the cases, by one that shows nothing": (["undecided", "raise"], []),
+    "in the cases, by a wrong one, though a smaller one raises": (["wrong"], ["raise"]),
+    "in the smaller cases": (["raise"], ["right", "raise"]),
+    "in the smaller cases, by a wrong one": (["raise"], ["wrong"]),
+    "before it does not come back": (["right", "hang"], []),
+}
+
+
+def behaviour(name, cases, smaller=()):
+    def judge(function, case):
+        if case in ("raise", "hang"):
+            raise (NoAnswer if case == "raise" else NoReturn)("it raised.")
+        if case == "undecided":
+            raise Undecided("it shows nothing")
+        return "it is wrong." if case == "wrong" else None
+
+    return Behaviour(name, "it is right", cases, judge, ("Is it?", "No.", "Yes."), smaller=smaller)
+
+
+@pytest.mark.parametrize("name", ANSWERED)
+def test_an_answer_counts_wherever_it_comes(name):
+    cases, smaller = ANSWERED[name]
+    lines = [behaviour("a", ["raise"]), behaviour("b", cases, smaller)]
+    report = grade("f", None, lines)
+    assert [item.status for item in report.findings] == [WRONG, WRONG]
+    after = grade("f", None, [*lines, behaviour("c", ["raise"])])["c"]
+    assert after.status == (UNJUDGED if "hang" in cases else WRONG)
+    assert "no call gave an answer" not in after.found
+
+
+def test_without_an_answer_in_any_case_only_the_first_line_is_wrong():
+    report = grade("f", None, [behaviour(name, ["raise", "right"], ["raise"]) for name in "abc"])
+    assert [item.status for item in report.findings] == [WRONG, UNJUDGED, UNJUDGED]
+    assert report["c"].found == "not judged: no call gave an answer; see a."
 
 
 def test_lines_that_hold_for_any_text_are_no_praise_for_a_wrong_one():
