@@ -362,7 +362,7 @@ def test_f22_both_legs_do_the_same_job(clock):
     assert target.fed_tokens == plain.fed_tokens + fast.fed_tokens
 
 
-def test_f22_a_mismatch_is_reported_with_its_place(clock):
+def test_f22_a_mismatch_is_reported_with_its_place(clock, monkeypatch):
     """A speed-up is shown for other tokens (skyzh/tiny-llm PR 299)."""
 
     class Unfaithful(Timed):
@@ -376,7 +376,15 @@ def test_f22_a_mismatch_is_reported_with_its_place(clock):
 
     target = Unfaithful(RULE, clock, TARGET_COST, "target")
     draft = Timed(RULE, clock, DRAFT_COST, "draft")
+    gammas, find = [], benchmark_module.first_divergence
+
+    def recorded(*arguments, gamma):
+        gammas.append(gamma)
+        return find(*arguments, gamma=gamma)
+
+    monkeypatch.setattr(benchmark_module, "first_divergence", recorded)
     result = bench((target, draft), [[3, 1, 4, 1]], n=16)
+    assert gammas == [4]
     plain = autoregressive_decode(target, [3, 1, 4, 1], 16, None)
     ours, _ = speculative_decode(target, draft, [3, 1, 4, 1], 16, 4, None)
     first = next(i for i in range(16) if plain[4 + i] != ours[4 + i])

@@ -9,6 +9,7 @@ import torch
 from helpers import crc_rule, follow
 
 from specdec_lab import autoregressive_decode
+from specdec_lab.measure import divergence
 from specdec_lab.measure.exactness import first_difference, first_divergence
 from specdec_lab.models.scripted import ScriptedModel
 
@@ -35,6 +36,22 @@ def test_a_fault_is_called_a_fault(place):
     assert (found.index, found.token, found.plain_token) == (place, ours[place], plain()[place])
     assert found.gap == pytest.approx(10) and found.noise == 0 and not found.near_tie
     assert "fault" in str(found) and f"new token {place + 1} is" in str(found)
+
+
+@pytest.mark.parametrize("gamma", [1, 4, 7])
+def test_the_noise_is_that_of_blocks_as_long_as_the_runs_own(monkeypatch, gamma):
+    blocks, evaluate = [], divergence.evaluate
+
+    def recorded(model, prompt, new_tokens, block):
+        blocks.append(block)
+        return evaluate(model, prompt, new_tokens, block)
+
+    monkeypatch.setattr(divergence, "evaluate", recorded)
+    ours = [*plain()[:-1], (plain()[-1] + 1) % WIDTH]
+    first_divergence(ScriptedModel(RULE, WIDTH), PROMPT, ours, plain(), gamma=gamma)
+    assert blocks == [gamma + 1]
+    with pytest.raises(ValueError, match="gamma must be at least 1, got 0"):
+        first_divergence(ScriptedModel(RULE, WIDTH), PROMPT, ours, plain(), gamma=0)
 
 
 @pytest.mark.parametrize(("gap", "near"), [(5e-5, True), (9e-4, True), (2e-3, False)])

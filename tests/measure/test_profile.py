@@ -16,6 +16,7 @@ from specdec_lab.measure.cost_profile import CostProfile, middle
 from specdec_lab.measure.interleave import timed
 from specdec_lab.measure.predict import difference, explain, predict
 from specdec_lab.measure.profile import measure_costs
+from specdec_lab.measure.reference import load_reference
 from specdec_lab.models.scripted import ScriptedModel
 
 WIDTH = 50
@@ -151,6 +152,15 @@ def test_the_table_has_every_pass(clock):
     ]
     assert frame["verify_cost"].tolist()[:2] == pytest.approx([1.0, (v(2) + 0.004) / 1.004])
     assert (frame["draft_seconds"] > 0).tolist() == [False, True, True] * 2
+
+
+def test_the_table_says_what_the_profile_says():
+    """In a measured profile mean of the middle half and median differ."""
+    profile = load_reference().profile
+    for row in profile.to_frame().itertuples():
+        assert row.verify_cost == profile.verify_cost(row.tokens, row.context)
+        assert row.target_seconds == profile.target_seconds(row.tokens, row.context)
+        assert row.draft_seconds == profile.draft_seconds(row.gamma, row.context)
 
 
 @pytest.mark.parametrize(
