@@ -98,8 +98,8 @@ class Drafter(Protocol):
     """Anything that can guess. Optional: an attribute `cache_length`, confirmed positions in its own cache; a method
     `prepare(prompt, max_new_tokens)` that a benchmark calls before any clock runs; an attribute `rider`,
     something that rides on the target's passes (`models/rider.py`): `commit` is then given its rows for the tokens that
-    were pending and accepted in this pass, (1 + accepted, …), the last confirmed one last; a method `use_tree(shape)` where it can draft trees, and
-    their `depth` once it has one."""
+    were pending and accepted in this pass, (1 + accepted, …), the last confirmed one last; a method `use_tree(shape)`
+    where it can draft trees, and their `depth` once it has one."""
 
     def start(self, prompt: list[int]) -> None:
         """A new run begins; forget the last one."""

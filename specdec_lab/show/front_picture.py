@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from specdec_lab.decoding.rounds import ACCEPTED, BONUS, CORRECTION, PLAIN, Trace
+from specdec_lab.decoding.rounds import ACCEPTED, BONUS, CORRECTION, Trace
 from specdec_lab.files import ASSETS
 
 from .readable import readable
-from .style import BLUE, FONT_SIZE, GREEN, GREY, VERMILION, new_figure
+from .style import FONT_SIZE, GREY, new_figure
 from .terminal import REJECTED, UNJUDGED, WORDS, verdicts
-from .tokens import MARKS, Decode
+from .tokens import MARKS, PAPER, VEIL, Decode, show_tokens
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,8 +29,7 @@ DPI = 110
 PICTURE = ASSETS / "front" / "rounds.png"
 SENTENCE = PICTURE.with_suffix(".txt")
 
-_COLOURS = {ACCEPTED: GREEN, CORRECTION: VERMILION, BONUS: BLUE, REJECTED: GREY, UNJUDGED: GREY, PLAIN: GREY}
-_VEIL = 0.28  # how much of the colour is behind a token
+_COLOURS = {**dict.fromkeys(WORDS, GREY), **PAPER}
 
 
 def run_of_the_picture() -> tuple[Trace, Decode]:
@@ -90,14 +89,15 @@ def rounds_table(trace: Trace, decode: Decode) -> tuple[Figure, str]:
         f"{count} tokens in {rows} passes of the target, not {count}",
         weight="bold",
     )
-    return figure, _sentence(trace)
+    counts = show_tokens(trace, decode).sentence
+    return figure, f"{counts} A round is one pass of the target; plain decoding takes {count} passes."
 
 
 def _chip(ax: Axes, x: float, y: float, kind: str, text: str) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     colour = _COLOURS[kind]
-    veil = _VEIL if kind in (ACCEPTED, CORRECTION, BONUS) else 0.0
+    veil = VEIL if kind in PAPER else 0.0
     box = FancyBboxPatch(
         (x - 0.44, y - 0.36),
         0.88,
@@ -127,15 +127,6 @@ def _legend(ax: Axes, y: float, widest: int) -> None:
 
 def _say(ax: Axes, x: float, y: float, text: str, ha: str = "center", **look: str) -> None:
     ax.text(x, y, text, fontsize=FONT_SIZE, ha=ha, va="center", **look)
-
-
-def _sentence(trace: Trace) -> str:
-    counts = trace.summary()
-    return (
-        f"{counts['new_tokens']} tokens in {counts['rounds']} rounds, one pass of the target each; plain decoding needs "
-        f"{counts['new_tokens']} passes. Of {counts['drafted']} guesses {counts['accepted']} were accepted; the target "
-        f"added {counts['corrections']} corrections and {counts['bonuses']} bonuses."
-    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -31,7 +31,7 @@ def run():
 def test_the_stored_sentence_is_that_of_a_run_of_today(run):
     figure, sentence = rounds_table(*run)
     assert SENTENCE.read_text("utf-8") == sentence + "\n"
-    assert f"{NEW_TOKENS} tokens in {len(run[0].rounds)} rounds" in sentence
+    assert sentence.startswith(f"{len(run[0].rounds)} rounds gave {NEW_TOKENS} tokens: ")
     from PIL import Image
 
     with Image.open(PICTURE) as stored, Image.open(BytesIO(to_png(figure, DPI))) as drawn:
