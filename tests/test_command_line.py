@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from specdec_lab import load_pair
 from specdec_lab.__main__ import main
 from specdec_lab.measure import environment
+from specdec_lab.show.front_picture import PROMPT
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -25,6 +27,8 @@ def figures(output: str) -> dict[str, str]:
 def test_demo_shows_both_texts_and_consistent_figures(capsys):
     assert main(["--max-new-tokens", "24", "--runs", "2"]) == 0
     output = capsys.readouterr().out
+    for line in load_pair("tiny").prompts[PROMPT].splitlines():
+        assert f"  | {line}\n" in output, "the prompt of the README's picture"
     plain, fast = re.findall(r"^(?:Plain|Speculative) decoding.*\n((?:  \|.*\n)+)", output, re.M)
     assert plain == fast and "identical, token for token" in output
 

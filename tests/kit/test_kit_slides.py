@@ -42,6 +42,9 @@ NOTES = """\
 """
 
 
+AND_A_LIST = "\n\n- A point."
+
+
 def tall() -> str:
     """A picture taller than wide, of four thick bars; only between the second and the third is nothing drawn at row 90."""
     picture = Image.new("RGB", (100, 200), "white")
@@ -62,7 +65,9 @@ def cells() -> list:
     shown[1].data["image/png"] = tall()
     shown[2].data["text/html"] = f"<p>{CAPTION_OF_ALL}</p>"
     fold = "<details><summary>Answer</summary>\n\n{}\n\n</details>"
-    question = f"**Question:** {small.LONG}\n\n- One thing to look at.\n\n{fold.format(small.LONG)}"
+    question = (
+        f"**Question:** {small.LONG}\n\n- One thing to look at.\n\n{fold.format(small.LONG + AND_A_LIST)}"
+    )
     return [
         small.text(small.FIRST, "title"),
         small.code("install()", "install"),
@@ -132,7 +137,7 @@ def below(slide):
 def test_an_answer_shows_whole_however_long(kit):
     question = kit.slide("asked")
     assert body(question).startswith("Question: This paragraph") and "One thing to look at." in body(question)
-    assert body(below(question)) == f"Answer {small.LONG.strip()}"
+    assert body(below(question)) == f"Answer {small.LONG.strip()} A point."
     assert small.LONG.strip() in question.find(class_="notes").get_text()
 
 
