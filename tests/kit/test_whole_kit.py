@@ -215,7 +215,9 @@ def test_print_mode_gives_every_slide_a_page(kit, offline):
         page = seen.page
         page.goto(kit.uri("slides/01_one_token_at_a_time.html") + "?print-pdf")
         page.wait_for_function(READY)
-        page.wait_for_function("document.querySelectorAll('.pdf-page').length === Reveal.getTotalSlides()")
+        # before its pages are laid out there are none, and none of them are slides
+        laid_out = "(pages) => pages > 0 && pages === Reveal.getTotalSlides()"
+        page.wait_for_function(f"({laid_out})(document.querySelectorAll('.pdf-page').length)")
         slides = page.evaluate("Reveal.getTotalSlides()")
         pages = re.findall(rb"/Type\s*/Page[^s]", page.pdf(prefer_css_page_size=True))
         assert len(pages) == slides > 40
